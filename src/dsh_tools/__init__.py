@@ -1,0 +1,1 @@
+"""dsh-tools: the tool layer of an LLM agent."""

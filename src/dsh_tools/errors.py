@@ -1,0 +1,317 @@
+"""The error tree: who causes each error, and who gets to see it.
+
+Every class here carries a stable ``code``. Codes are contract: models, logs and
+replays match on them, so a code never changes once it is released.
+
+Three readers exist, and each docstring names its own:
+
+* the **model** sees ``Error: <message>`` as the content of a failed call;
+* the **author** of a tool or plugin gets the exception raised at their call site;
+* the **operator** finds it in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+__all__ = [
+    "AbortError",
+    "ApprovalError",
+    "CodeRunFailedError",
+    "ConfigError",
+    "DefinitionError",
+    "DuplicateToolError",
+    "EmptyRestrictionError",
+    "HarnessError",
+    "InactiveEffectError",
+    "InvalidParentError",
+    "InvalidTimeoutError",
+    "JobError",
+    "JsonSchemaError",
+    "ListenerError",
+    "LossyJsonError",
+    "MissingServiceError",
+    "OutputDeclarationError",
+    "PresentationConflictError",
+    "PromptError",
+    "RegistrationError",
+    "ReservedNameError",
+    "RestrictionError",
+    "ScopeError",
+    "ScopeRequiredError",
+    "ServiceConflictError",
+    "SessionError",
+    "ToolArgsError",
+    "ToolError",
+    "ToolNotFoundError",
+    "ToolOutputError",
+    "ToolTimeoutError",
+    "UnknownRestrictionError",
+    "describe_exception",
+]
+
+
+class HarnessError(Exception):
+    """An error with a stable code.
+
+    Raised by tool bodies, wrappers, listeners and this package; the **model** sees
+    its message, and the result's ``error.info`` carries ``{name, code}`` (PIPE-10, 11).
+
+    Parameters:
+        message: what went wrong and, where a reader can act, how to put it right.
+        code: a stable machine-readable code; defaults to the class's own.
+        name: the name reported beside the code; defaults to the class name.
+    """
+
+    default_code: ClassVar[str] = "ERROR"
+
+    def __init__(self, message: str, code: str | None = None, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code: str = self.default_code if code is None else code
+        self.name: str = type(self).__name__ if name is None else name
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ViolationsError(HarnessError):
+    """An error that lists every violation found, each ending in a path."""
+
+    prefix: ClassVar[str] = ""
+
+    def __init__(self, violations: Sequence[str], *, prefix: str | None = None) -> None:
+        self.violations: tuple[str, ...] = tuple(violations)
+        super().__init__((self.prefix if prefix is None else prefix) + "; ".join(self.violations))
+
+
+# ── what a model can cause ─────────────────────────────────────────────────────
+
+
+class ToolError(HarnessError):
+    """Raised by a tool body on purpose; the **model** always sees its exact text, even with masking on."""
+
+    default_code = "TOOL_ERROR"
+
+
+class ToolNotFoundError(HarnessError):
+    """The **model** named a tool that its scope cannot see (PIPE-221)."""
+
+    default_code = "UNKNOWN_TOOL"
+
+
+class ToolArgsError(ViolationsError):
+    """The **model** sent arguments that break the tool's schema (PIPE-223)."""
+
+    default_code = "INVALID_ARGS"
+    prefix = "invalid arguments: "
+
+
+class ToolTimeoutError(HarnessError):
+    """A call ran past its time limit; caused by the tool's environment, seen by the **model** (PIPE-226)."""
+
+    default_code = "TOOL_TIMEOUT"
+
+
+class AbortError(HarnessError):
+    """A call was cancelled by its caller; the **model** sees whether the body had begun (PIPE-224, 225)."""
+
+    default_code = "ABORTED"
+
+
+class CodeRunFailedError(HarnessError):
+    """A Code Mode program failed; caused and seen by the **model** (PIPE-228)."""
+
+    default_code = "CODE_RUN_FAILED"
+
+
+# ── what a tool's author can cause ─────────────────────────────────────────────
+
+
+class ToolOutputError(ViolationsError):
+    """A body returned what its output schema forbids; caused by the **author**, seen by the model (PIPE-222)."""
+
+    default_code = "INVALID_TOOL_OUTPUT"
+
+    def __init__(self, tool_name: str, violations: Sequence[str]) -> None:
+        super().__init__(violations, prefix=f'tool "{tool_name}" returned invalid output: ')
+        self.tool_name = tool_name
+
+
+class ListenerError(HarnessError):
+    """A listener, guard or renderer answered with something the contract does not know.
+
+    Caused by the plugin's **author**; the model sees it as a failed call, and nothing ran unguarded (D37).
+    """
+
+    default_code = "INVALID_LISTENER_RESULT"
+
+    def __init__(self, listener: str, stage: str, what: str) -> None:
+        super().__init__(f'listener "{listener}" returned an invalid {stage} result: {what}')
+        self.listener = listener
+        self.stage = stage
+
+
+class InvalidParentError(HarnessError):
+    """A nested call gave a parent that is not a live token of this registry (D21)."""
+
+    default_code = "INVALID_PARENT"
+
+
+class LossyJsonError(HarnessError):
+    """A value is not lossless JSON; ``path`` says where. Raised to the **author** of the value (PIPE-1)."""
+
+    default_code = "LOSSY_JSON"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or 'value'}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class JsonSchemaError(ViolationsError):
+    """A schema is outside the supported subset; raised to the **author** at definition time (SCHEMA-B15)."""
+
+    default_code = "UNSUPPORTED_SCHEMA"
+    prefix = "unsupported JSON schema: "
+
+
+class DefinitionError(HarnessError, TypeError):
+    """A tool definition is incomplete or contradicts itself; raised to the **author** at registration (D26)."""
+
+    default_code = "INVALID_DEFINITION"
+
+
+class OutputDeclarationError(DefinitionError):
+    """A definition lacks a usable ``output`` declaration (PIPE-18)."""
+
+    default_code = "INVALID_OUTPUT_DECLARATION"
+
+
+class InvalidTimeoutError(DefinitionError):
+    """A definition's ``timeout_ms`` is not a positive finite number, or cannot be kept (PIPE-21, D44)."""
+
+    default_code = "INVALID_TIMEOUT"
+
+
+class RegistrationError(HarnessError):
+    """The registry refused a change; raised to the **author** of the plugin, nothing was stored."""
+
+    default_code = "REGISTRATION_REFUSED"
+
+
+class ReservedNameError(RegistrationError):
+    """``run_code`` belongs to Code Mode and cannot be registered (PIPE-22)."""
+
+    default_code = "RESERVED_NAME"
+
+
+class DuplicateToolError(RegistrationError):
+    """The name is taken in this layer (PIPE-23)."""
+
+    default_code = "DUPLICATE_TOOL"
+
+
+class ScopeRequiredError(RegistrationError):
+    """The operation only makes sense in a scoped context (PIPE-40, 57)."""
+
+    default_code = "SCOPE_REQUIRED"
+
+
+class RestrictionError(RegistrationError):
+    """A restriction names what it must not (PIPE-43)."""
+
+    default_code = "INVALID_RESTRICTION"
+
+
+class EmptyRestrictionError(RestrictionError):
+    """A restriction has neither ``allow`` nor ``deny`` (PIPE-41)."""
+
+    default_code = "EMPTY_RESTRICTION"
+
+
+class UnknownRestrictionError(RestrictionError):
+    """A restriction names a tool that the scope does not inherit (PIPE-44)."""
+
+    default_code = "UNKNOWN_RESTRICTION"
+
+
+class PresentationConflictError(RegistrationError):
+    """A scope declared its presentation mode twice (PIPE-58)."""
+
+    default_code = "PRESENTATION_CONFLICT"
+
+
+class InactiveEffectError(HarnessError):
+    """Something was registered on a context that is already disposed or unloading (HOST-16)."""
+
+    default_code = "INACTIVE_EFFECT"
+
+
+class MissingServiceError(HarnessError, LookupError):
+    """A required service is not on the context; raised to the plugin's **author** (HOST-40, D17)."""
+
+    default_code = "MISSING_SERVICE"
+
+
+class ServiceConflictError(HarnessError):
+    """A second plugin tried to provide a service that is already provided (HOST-36)."""
+
+    default_code = "SERVICE_CONFLICT"
+
+
+class ScopeError(HarnessError):
+    """A scope's parent link is wrong: bound twice, or part of a cycle (PIPE-34)."""
+
+    default_code = "INVALID_SCOPE"
+
+
+class PromptError(HarnessError):
+    """Prompt assembly cannot go on; raised to the **operator** who composed the prompt."""
+
+    default_code = "INVALID_PROMPT"
+
+
+# ── what an operator can cause ─────────────────────────────────────────────────
+
+
+class ConfigError(HarnessError):
+    """A configuration value is wrong; the **operator** sees file, line and key where they are known."""
+
+    default_code = "INVALID_CONFIG"
+
+
+class ApprovalError(HarnessError):
+    """The approval service was used outside its contract (HOST-83)."""
+
+    default_code = "APPROVAL_MISUSE"
+
+
+class SessionError(HarnessError):
+    """A session or its log refused an operation; the code says which rule (HOST-108, 114)."""
+
+    default_code = "SESSION_ERROR"
+
+
+class JobError(HarnessError):
+    """A background job could not be started or reached; the **model** sees it through the job tools."""
+
+    default_code = "JOB_ERROR"
+
+
+def describe_exception(error: object) -> str:
+    """Return the message a model may read for something that was raised (PIPE-8, 9).
+
+    An exception without a text is named by its class, so that the message is never empty.
+    Never raises: an error whose own text fails gives ``<unprintable thrown value>``.
+    """
+    try:
+        if isinstance(error, HarnessError):
+            return error.message
+        text = str(error)
+        if not text and isinstance(error, BaseException):
+            return type(error).__name__
+        return text
+    except Exception:
+        return "<unprintable thrown value>"

@@ -1,0 +1,190 @@
+"""One call on its way through the pipeline: its identity, and the state that travels with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+
+from ..content import TextBlock
+from .result import ContextMessage
+
+if TYPE_CHECKING:
+    from ..kernel.abort import AbortSignal
+    from ..kernel.scope import Scope
+
+__all__ = ["AgentLike", "CallState", "CallToken", "ToolCall", "ToolExecution", "ToolRunContext"]
+
+
+class AgentLike(Protocol):
+    """Whoever makes calls: anything with a ``scope``. Policies and visibility follow that scope."""
+
+    @property
+    def scope(self) -> Scope | None:
+        """The scope whose view of the registry the caller has."""
+        ...
+
+
+class CallToken:
+    """The opaque identity of one execution, compared by identity (PIPE-89).
+
+    A nested call hands its parent's token in; the registry accepts it only while that call is live (D21).
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: object) -> None:
+        self._owner: object | None = owner
+
+    def is_live_in(self, owner: object) -> bool:
+        """Whether this token belongs to ``owner`` and its call has not settled yet."""
+        return self._owner is owner
+
+    def retire(self) -> None:
+        """Mark the call as settled; from now on the token authorises nothing."""
+        self._owner = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, eq=False):
+    """A request to run one tool.
+
+    Parameters:
+        name: the tool's name, as the model wrote it.
+        arguments: JSON text from a model (``""`` counts as ``{}``), or a JSON value (PIPE-93, D25).
+        call_id: the model's id for the call.
+        root_call_id: the outermost call this one belongs to; defaults to ``call_id`` (PIPE-88).
+        agent: the caller; its scope decides what is visible and which policies apply.
+        parent: the live token of the call that makes this nested call.
+        signal: the caller's abort signal; absent means that the caller never aborts (D21).
+    """
+
+    name: str
+    arguments: Any = ""
+    call_id: str = "call"
+    root_call_id: str | None = None
+    agent: AgentLike | None = None
+    parent: CallToken | None = None
+    signal: AbortSignal | None = None
+
+
+class ToolRunContext(Protocol):
+    """What a tool body gets beside its arguments."""
+
+    @property
+    def call_id(self) -> str:
+        """The model's id for the call."""
+        ...
+
+    @property
+    def root_call_id(self) -> str:
+        """The outermost call this one belongs to."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        ...
+
+    @property
+    def agent(self) -> AgentLike | None:
+        """The caller, if there is one."""
+        ...
+
+    @property
+    def token(self) -> CallToken:
+        """This execution's identity; hand it on as ``parent`` of nested calls."""
+        ...
+
+    @property
+    def signal(self) -> AbortSignal:
+        """Fires when the body should stop."""
+        ...
+
+    def defer_context(self, context: ContextMessage | str) -> None:
+        """Add a message that the model reads after this batch of calls (PIPE-169)."""
+        ...
+
+    def conclude_turn(self) -> None:
+        """End the agent's turn after this batch, if the call succeeds (PIPE-173)."""
+        ...
+
+    def progress(self, value: object) -> None:
+        """Tell observers how far the body is; never blocks, never reaches the model."""
+        ...
+
+
+class ProgressSink(Protocol):
+    """Whoever hands progress on to observers; the pipeline's service."""
+
+    def report_progress(self, execution: ToolExecution, value: object) -> None:
+        """Deliver one progress value, contained like every observer call."""
+        ...
+
+
+class CallState(msgspec.Struct, eq=False):
+    """The pipeline's own notes on one execution. Listeners have no business here.
+
+    ``caller_signal`` is the signal captured at entry (PIPE-146); ``cancelled`` is a native
+    cancellation of the awaiting task (D30); ``body_ran`` is set just before the body is called (PIPE-199).
+    """
+
+    sink: ProgressSink
+    caller_signal: AbortSignal
+    contexts: list[ContextMessage] | None = None
+    concludes: bool = False
+    body_ran: bool = False
+    cancelled: bool = False
+    frozen: bool = False
+
+
+class ToolExecution(msgspec.Struct, eq=False):
+    """One execution, as every listener, guard, wrapper, body and observer sees it.
+
+    All fields are read-only, but for ``signal``, which a ``tools/execute`` wrapper may replace
+    until the execution is frozen (PIPE-98, 180). It is also the body's :class:`ToolRunContext`.
+    """
+
+    call_id: str
+    root_call_id: str
+    name: str
+    arguments: Any
+    agent: AgentLike | None
+    parent: CallToken | None
+    token: CallToken
+    signal: AbortSignal
+    state: CallState
+
+    def __setattr__(self, key: str, value: object) -> None:
+        if key != "signal":
+            raise AttributeError(f"execution.{key} is read-only")
+        if self.state.frozen:
+            raise AttributeError("execution.signal is frozen: the call has settled")
+        if value is None:
+            raise AttributeError("execution.signal may be replaced, not removed")
+        super().__setattr__(key, value)
+
+    @property
+    def scope(self) -> Scope | None:
+        """The caller's scope, by which listeners are admitted (PIPE-37)."""
+        return None if self.agent is None else self.agent.scope
+
+    def defer_context(self, context: ContextMessage | str) -> None:
+        """Add a message that the model reads after this batch of calls (PIPE-169)."""
+        if self.state.frozen:
+            return
+        message = ContextMessage((TextBlock(context),)) if isinstance(context, str) else context
+        if self.state.contexts is None:
+            self.state.contexts = []
+        self.state.contexts.append(message)
+
+    def conclude_turn(self) -> None:
+        """End the agent's turn after this batch, if the call succeeds (PIPE-173)."""
+        self.state.concludes = True
+
+    def progress(self, value: object) -> None:
+        """Tell observers of ``tools/progress`` how far the body is; ignored once the call has settled."""
+        if not self.state.frozen:
+            self.state.sink.report_progress(self, value)
+
+
