@@ -29,6 +29,7 @@ __all__ = [
     "InvalidTimeoutError",
     "JobError",
     "JsonSchemaError",
+    "JsonTextError",
     "ListenerError",
     "LossyJsonError",
     "MissingServiceError",
@@ -106,6 +107,25 @@ class ToolArgsError(ViolationsError):
 
     default_code = "INVALID_ARGS"
     prefix = "invalid arguments: "
+
+
+class JsonTextError(HarnessError, ValueError):
+    """The **model** sent text that is not JSON, or cannot be read without loss (D25, D39).
+
+    ``reason`` is the fault alone; ``offset`` counts characters and is None where the fault has a
+    ``path`` inside the value instead; ``snippet`` is the text around the offset, on one line.
+    """
+
+    default_code = "INVALID_JSON"
+
+    def __init__(self, reason: str, *, offset: int | None = None, path: str = "", snippet: str = "") -> None:
+        self.reason = reason
+        self.offset = offset
+        self.path = path
+        self.snippet = snippet
+        where = f" at char {offset}" if offset is not None else (f" at {path}" if path else "")
+        near = f", near `{snippet}`" if snippet else ""
+        super().__init__(reason + where + near)
 
 
 class ToolTimeoutError(HarnessError):
