@@ -56,8 +56,14 @@ install() {
   if command -v uv >/dev/null 2>&1; then
     uv pip install --quiet --python "$folder/bin/python" "$@"
   else
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"
+    "$folder/bin/python" -m pip install -qq --disable-pip-version-check --no-input "$@"
   fi
+}
+
+# A virtualenv that uv made has no pip of its own.
+is_usable() {
+  is_new_enough "$1/bin/python" &&
+    { command -v uv >/dev/null 2>&1 || "$1/bin/python" -c 'import pip' >/dev/null 2>&1; }
 }
 
 # What is installed is recorded by content, so a checkout that only touches dates installs nothing.
@@ -71,7 +77,7 @@ is_current() {
 set_up() {
   local folder="$1" name="$2"
   is_current "$folder" "$name" && return
-  is_new_enough "$folder/bin/python" || create "$folder"
+  is_usable "$folder" || create "$folder"
   echo "venv: installing requirements/$name.txt into $folder"
   rm -f "$folder/installed-$name.txt"
   install "$folder" --require-hashes --no-deps --requirement "requirements/$name.txt"
