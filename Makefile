@@ -32,7 +32,7 @@ check: ## format, lint, types, layers, generated files in step
 	@scripts/venv.sh test
 	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
-	$(BIN)/basedpyright --level error
+	$(BIN)/basedpyright --level error --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/catalogs.py --check
 
