@@ -10,8 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from ..content import ContentBlock
 from ..kernel.hooks import EmitHook, WaterfallHook
+from ..messages import UserMessage
 from .execution import ToolExecution
-from .result import ContextMessage, ToolResult
+from .result import ToolResult
 
 __all__ = [
     "CODE_DISPATCH_LOG",
@@ -57,14 +58,14 @@ class Accept(msgspec.Struct, frozen=True, tag_field="kind", tag="accept"):
 
     value: Any = UNSET
     content: Sequence[ContentBlock] | UnsetType = UNSET
-    additional_contexts: Sequence[ContextMessage] = ()
+    additional_contexts: Sequence[UserMessage] = ()
 
 
 class Block(msgspec.Struct, frozen=True, tag_field="kind", tag="block"):
     """Replace the result by a failure whose content is ``feedback``, verbatim (PIPE-163)."""
 
     feedback: Sequence[ContentBlock]
-    additional_contexts: Sequence[ContextMessage] = ()
+    additional_contexts: Sequence[UserMessage] = ()
 
 
 PostDecision: TypeAlias = Accept | Block
@@ -105,6 +106,7 @@ TOOL_PROGRESS: EmitHook[ToolExecution, object] = EmitHook("tools/progress")
 TOOLS_CHANGE: EmitHook[()] = EmitHook("tools/change")
 """Observe that the set of visible tools may have changed."""
 
-CODE_DISPATCH_LOG: WaterfallHook[DispatchLogEntry, Sequence[ContentBlock]] = WaterfallHook("tools/code-dispatch-log")
+CODE_DISPATCH_LOG: WaterfallHook[DispatchLogEntry, Sequence[ContentBlock]] = WaterfallHook(
+    "tools/code-dispatch-log"
+)
 """Replace the logged copy of a sub-call's content."""
-

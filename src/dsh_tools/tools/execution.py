@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-
 from ..content import TextBlock
-from .result import ContextMessage
+from ..messages import MessageSource, UserMessage
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..kernel.scope import Scope
 
 __all__ = ["AgentLike", "CallState", "CallToken", "ToolCall", "ToolExecution", "ToolRunContext"]
+
+
+_PLUGIN = MessageSource("plugin")
 
 
 class AgentLike(Protocol):
@@ -101,7 +103,7 @@ class ToolRunContext(Protocol):
         """Fires when the body should stop."""
         ...
 
-    def defer_context(self, context: ContextMessage | str) -> None:
+    def defer_context(self, context: UserMessage | str) -> None:
         """Add a message that the model reads after this batch of calls (PIPE-169)."""
         ...
 
@@ -131,7 +133,7 @@ class CallState(msgspec.Struct, eq=False):
 
     sink: ProgressSink
     caller_signal: AbortSignal
-    contexts: list[ContextMessage] | None = None
+    contexts: list[UserMessage] | None = None
     concludes: bool = False
     body_ran: bool = False
     cancelled: bool = False
@@ -169,11 +171,11 @@ class ToolExecution(msgspec.Struct, eq=False):
         """The caller's scope, by which listeners are admitted (PIPE-37)."""
         return None if self.agent is None else self.agent.scope
 
-    def defer_context(self, context: ContextMessage | str) -> None:
+    def defer_context(self, context: UserMessage | str) -> None:
         """Add a message that the model reads after this batch of calls (PIPE-169)."""
         if self.state.frozen:
             return
-        message = ContextMessage((TextBlock(context),)) if isinstance(context, str) else context
+        message = UserMessage((TextBlock(context),), _PLUGIN) if isinstance(context, str) else context
         if self.state.contexts is None:
             self.state.contexts = []
         self.state.contexts.append(message)
@@ -186,5 +188,3 @@ class ToolExecution(msgspec.Struct, eq=False):
         """Tell observers of ``tools/progress`` how far the body is; ignored once the call has settled."""
         if not self.state.frozen:
             self.state.sink.report_progress(self, value)
-
-

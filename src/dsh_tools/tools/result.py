@@ -12,33 +12,17 @@ from msgspec import UNSET, UnsetType
 
 from ..content import Content, TextBlock
 from ..errors import HarnessError, describe_exception
+from ..messages import UserMessage
 
 __all__ = [
-    "ContextMessage",
     "ErrorDetail",
     "ErrorInfo",
-    "MessageSource",
     "ToolFailure",
     "ToolResult",
     "ToolSuccess",
     "failure",
     "failure_from",
 ]
-
-
-class MessageSource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who put a message into the conversation: ``kind`` is ``user``, ``tool``, ``plugin`` or ``job``."""
-
-    kind: str
-    plugin: str | None = None
-    call_id: str | None = None
-
-
-class ContextMessage(msgspec.Struct, frozen=True, rename="camel"):
-    """A user message that a call adds to the conversation after its batch (PIPE-172, HOST-153)."""
-
-    content: Content
-    source: MessageSource = MessageSource("plugin")
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,7 +45,7 @@ class ToolSuccess(msgspec.Struct, frozen=True, rename="camel"):
     value: Any
     content: Content
     meta: Any = UNSET
-    additional_contexts: tuple[ContextMessage, ...] | UnsetType = UNSET
+    additional_contexts: tuple[UserMessage, ...] | UnsetType = UNSET
     concludes_turn: bool | UnsetType = UNSET
     is_error: Literal[False] = False
 
@@ -72,7 +56,7 @@ class ToolFailure(msgspec.Struct, frozen=True, rename="camel"):
     error: ErrorDetail
     content: Content
     meta: Any = UNSET
-    additional_contexts: tuple[ContextMessage, ...] | UnsetType = UNSET
+    additional_contexts: tuple[UserMessage, ...] | UnsetType = UNSET
     is_error: Literal[True] = True
 
 
@@ -83,14 +67,16 @@ def failure(
     message: str,
     info: ErrorInfo | UnsetType = UNSET,
     *,
-    contexts: tuple[ContextMessage, ...] | UnsetType = UNSET,
+    contexts: tuple[UserMessage, ...] | UnsetType = UNSET,
 ) -> ToolFailure:
     """Return the failed result a model reads as ``Error: <message>``."""
-    return ToolFailure(ErrorDetail(message, info), (TextBlock("Error: " + message),), additional_contexts=contexts)
+    return ToolFailure(
+        ErrorDetail(message, info), (TextBlock("Error: " + message),), additional_contexts=contexts
+    )
 
 
 def failure_from(
-    error: BaseException, *, contexts: tuple[ContextMessage, ...] | UnsetType = UNSET
+    error: BaseException, *, contexts: tuple[UserMessage, ...] | UnsetType = UNSET
 ) -> ToolFailure:
     """Return the failed result for something that was raised; only typed errors give ``info`` (PIPE-10)."""
     info = ErrorInfo(error.name, error.code) if isinstance(error, HarnessError) else UNSET

@@ -1,0 +1,70 @@
+"""The bridges between abort signals and asyncio's cancellation (design section 6, D30)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from ..kernel.abort import AbortSignal
+
+__all__ = ["BodyCancellation", "cancelled_natively", "finish_shielded"]
+
+T = TypeVar("T")
+
+
+def cancelled_natively() -> bool:
+    """Whether somebody cancelled the current task; a stray CancelledError has no such request behind it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def finish_shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to its end whatever cancels the awaiting task meanwhile, and return its result (D30).
+
+    The cancellations stay counted on the task; the caller raises CancelledError when it is done.
+    """
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            continue
+        except Exception:
+            break
+    return task.result()
+
+
+class BodyCancellation:
+    """Cancels the task that awaits a body when the body's signal fires.
+
+    The cancellation arrives two turns of the loop after the signal, so that a body which waits on
+    the signal itself answers first: it may return what it has, or raise its own error (PIPE-192, 193).
+    """
+
+    __slots__ = ("_closed", "_loop", "_remove", "_task", "fired")
+
+    def __init__(self, signal: AbortSignal) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._loop = task.get_loop()
+        self._closed = False
+        self.fired = False
+        self._remove = signal.add_callback(self._later)
+
+    def _later(self) -> None:
+        self._loop.call_soon(self._loop.call_soon, self._cancel)
+
+    def _cancel(self) -> None:
+        if not self._closed:
+            self.fired = True
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Stop listening, and take back the cancellation that this bridge asked for."""
+        self._closed = True
+        self._remove()
+        if self.fired:
+            self._task.uncancel()

@@ -1,0 +1,100 @@
+"""The value that the stages of one call hand on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from ..errors import AbortError
+from ..tools.execution import ToolExecution
+from ..tools.registered import RegisteredTool
+from ..tools.result import ErrorInfo, ToolFailure, ToolResult, failure
+from ..tools.visibility import View
+
+if TYPE_CHECKING:
+    from ..kernel.context import Context
+    from ..kernel.hooks import HookBus
+    from ..kernel.scope import Scope
+    from ..tools.registry import ToolRegistry
+    from .guards import GuardTable
+    from .threads import BodyThreads
+
+__all__ = [
+    "ABORTED",
+    "ABORTED_BEFORE_DISPATCH",
+    "Next",
+    "Run",
+    "Runner",
+    "abort_outcome",
+    "aborted",
+    "aborted_result",
+]
+
+Next: TypeAlias = Literal["dispatch", "review", "finish"]
+"""Where a run goes next: to its body, to post-execute with a result, or straight to the end (PIPE-234)."""
+
+
+class Runner(Protocol):
+    """What the stages need of the service that owns the calls."""
+
+    context: Context
+    bus: HookBus
+    registry: ToolRegistry
+    guards: GuardTable
+    threads: BodyThreads
+    mask_errors: bool
+
+    def report_progress(self, execution: ToolExecution, value: object) -> None:
+        """Deliver one progress value to observers."""
+        ...
+
+
+class Run(msgspec.Struct, eq=False):
+    """One call between two stages.
+
+    ``entry`` is the tool visible at entry; its finalizer is the one that will be called (PIPE-175).
+    ``final_failure`` is a failure of the body that no listener reviews (D37).
+    """
+
+    runner: Runner
+    execution: ToolExecution
+    scope: Scope | None
+    view: View
+    entry: RegisteredTool | None
+    next: Next = "dispatch"
+    result: ToolResult | None = None
+    finalize: bool = True
+    final_failure: ToolFailure | None = None
+
+    def settle_with(self, result: ToolResult, then: Next) -> None:
+        """Set the result so far and where the run goes next."""
+        self.result = result
+        self.next = then
+
+
+_BEFORE = ErrorInfo("AbortError", "ABORTED_BEFORE_DISPATCH")
+_AFTER = ErrorInfo("AbortError", AbortError.default_code)
+ABORTED_BEFORE_DISPATCH = failure("tool call aborted before dispatch", _BEFORE)
+ABORTED = failure("tool call aborted", _AFTER)
+
+
+def aborted(run: Run) -> bool:
+    """Whether the caller gave this call up: by its signal, or by cancelling the awaiting task (PIPE-146, D30)."""
+    state = run.execution.state
+    return state.cancelled or state.caller_signal.aborted
+
+
+def aborted_result(run: Run) -> ToolFailure:
+    """The result of an aborted call: whether its body had begun decides the code (PIPE-199, 224, 225)."""
+    return ABORTED if run.execution.state.body_ran else ABORTED_BEFORE_DISPATCH
+
+
+def abort_outcome(run: Run, result: ToolResult) -> ToolResult:
+    """Let an abort supersede a success, keeping its contexts; failures keep their own error (PIPE-190 to 195)."""
+    if result.is_error or not aborted(run):
+        return result
+    outcome = aborted_result(run)
+    if result.additional_contexts:
+        return msgspec.structs.replace(outcome, additional_contexts=result.additional_contexts)
+    return outcome

@@ -1,0 +1,216 @@
+"""Many calls at once: started in order, bodies overlapping where that is safe, committed in order.
+
+One lane serves one batch of the agent loop, or one Code Mode program (HOST section 8, CODE-98 to 119).
+Whoever owns a lane is told when a call starts and when it is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from ..tools.execution import ToolCall
+from ..tools.result import ToolResult
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..kernel.abort import AbortSignal
+    from .service import Tools
+
+__all__ = ["CallLane", "LaneOwner", "Slot"]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Slot(Generic[T]):
+    """One call in a lane. ``tag`` is the owner's own note; ``result`` is set at the commit."""
+
+    __slots__ = ("call", "exclusive", "result", "run", "tag", "task")
+
+    def __init__(self, call: ToolCall, tag: T) -> None:
+        self.call = call
+        self.tag = tag
+        self.exclusive = True
+        self.run: Run | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.result: ToolResult | None = None
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the body is running."""
+        return self.task is not None and not self.task.done()
+
+
+class LaneOwner(Protocol[T_contra]):
+    """Who is told about the calls of a lane, in order."""
+
+    def starting(self, slot: Slot[T_contra]) -> None:
+        """The call is about to be prepared: log it."""
+        ...
+
+    async def committed(self, slot: Slot[T_contra], result: ToolResult) -> None:
+        """The call has its final result, and so have all before it: log it, hand it on."""
+        ...
+
+    def abandoned(self, slot: Slot[T_contra]) -> None:
+        """The call was never started and never will be."""
+        ...
+
+
+class CallLane(Generic[T]):
+    """Runs calls in the order of their submission.
+
+    Parameters:
+        tools: where the calls run.
+        owner: who is told.
+        max_parallel: how many bodies may overlap; read again before each start (HOST-144).
+        signal: once it has fired, nothing more is started; what runs is waited for (HOST-156).
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        owner: LaneOwner[T],
+        *,
+        max_parallel: Callable[[], int],
+        signal: AbortSignal,
+    ) -> None:
+        self._tools = tools
+        self._owner = owner
+        self._max_parallel = max_parallel
+        self._signal = signal
+        self._queue: deque[Slot[T]] = deque()
+        self._started: deque[Slot[T]] = deque()
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._failure: BaseException | None = None
+
+    def submit(self, call: ToolCall, tag: T) -> Slot[T]:
+        """Queue a call; it starts when its turn comes."""
+        slot = Slot(call, tag)
+        self._queue.append(slot)
+        self._wake.set()
+        return slot
+
+    def close(self) -> None:
+        """Say that nothing more will be submitted; :meth:`run` returns once everything is committed."""
+        self._closed = True
+        self._wake.set()
+
+    def abandon(self) -> None:
+        """Drop the calls that have not started; those that have are still committed."""
+        while self._queue:
+            self._owner.abandoned(self._queue.popleft())
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until the lane is closed and everything is committed or abandoned.
+
+        A cancellation stops new starts and goes into the running bodies; it leaves here after
+        all of them have been committed.
+
+        Raises:
+            asyncio.CancelledError: the awaiting task was cancelled.
+            Exception: the owner, or the pipeline itself, failed; running bodies were waited for (HOST-160).
+        """
+        remove = self._signal.add_callback(self._wake.set)
+        work = asyncio.ensure_future(self._work())
+        cancelled = False
+        try:
+            while not work.done():
+                try:
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    if not work.done():
+                        cancelled = True
+                        self._cancel()
+                except Exception:
+                    break
+        finally:
+            remove()
+        if cancelled:
+            if not work.cancelled():
+                work.exception()
+            raise asyncio.CancelledError
+        work.result()
+
+    def _cancel(self) -> None:
+        self._closed = True
+        self.abandon()
+        for slot in self._started:
+            if slot.in_flight and slot.task is not None:
+                slot.task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            if self._failure is None and self._signal.aborted:
+                self.abandon()
+            try:
+                if await self._step():
+                    continue
+            except Exception as error:
+                await self._fail(error)
+            if self._closed and not self._queue and not self._started:
+                break
+            self._wake.clear()
+            if not self._has_work():
+                await self._wake.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _step(self) -> bool:
+        """Commit the head or start the next call; say whether something was done."""
+        if self._started and not self._started[0].in_flight:
+            await self._commit(self._started[0])
+            return True
+        if self._queue and self._may_start(self._queue[0]):
+            await self._start(self._queue.popleft())
+            return True
+        return False
+
+    def _has_work(self) -> bool:
+        return bool(self._started and not self._started[0].in_flight) or bool(
+            self._queue and (self._signal.aborted or self._may_start(self._queue[0]))
+        )
+
+    def _may_start(self, slot: Slot[T]) -> bool:
+        """Classify the call now, and say whether it may start beside what runs (HOST-146 to 148, CODE-100 to 104)."""
+        if self._started and self._started[-1].exclusive:
+            return False
+        slot.exclusive = self._tools.execution_mode(slot.call) != "parallel"
+        if slot.exclusive:
+            return not self._started
+        return sum(earlier.in_flight for earlier in self._started) < self._max_parallel()
+
+    async def _start(self, slot: Slot[T]) -> None:
+        self._owner.starting(slot)
+        self._started.append(slot)
+        slot.run = await self._tools.prepare(slot.call)
+        if slot.run.next == "dispatch":
+            slot.task = asyncio.create_task(self._tools.dispatch(slot.run))
+            slot.task.add_done_callback(self._body_done)
+
+    def _body_done(self, _task: asyncio.Task[None]) -> None:
+        self._wake.set()
+
+    async def _commit(self, slot: Slot[T]) -> None:
+        assert slot.run is not None
+        if slot.task is not None:
+            slot.task.result()
+        slot.result = await self._tools.finish(slot.run)
+        self._started.popleft()
+        await self._owner.committed(slot, slot.result)
+
+    async def _fail(self, error: Exception) -> None:
+        """Stop starting, wait for the bodies that run, and keep the first error for the owner (HOST-160)."""
+        if self._failure is None:
+            self._failure = error
+        self._closed = True
+        running = [slot.task for slot in self._started if slot.task is not None]
+        if running:
+            await asyncio.wait(running)
+        self._started.clear()
+        self.abandon()

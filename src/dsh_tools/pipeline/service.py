@@ -1,0 +1,263 @@
+"""``ctx.tools``: the registry and the pipeline as one service, bound to the context that uses it.
+
+Registrations go to the layer of the context they are made through, and end with it (PIPE-15, 30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pydantic
+
+from ..errors import ScopeRequiredError
+from ..kernel.scope import EVERY_SCOPE
+from ..tools.definition import ToolDefinition
+from ..tools.events import TOOL_PROGRESS, TOOLS_CHANGE
+from ..tools.execution import AgentLike, ToolCall, ToolExecution
+from ..tools.registered import ToolSchema, compile_definition
+from ..tools.registry import RESERVED_NAME, ToolRegistry
+from ..tools.result import ToolResult
+from ..tools.visibility import Mode, View
+from .guards import Guard, GuardTable
+from .pipeline import dispatch, execute, finish, prepare
+from .run import Run
+from .stages.snapshot import classify_arguments
+from .threads import BodyThreads
+
+if TYPE_CHECKING:
+    from ..kernel.context import Context
+    from ..kernel.effect import Disposer
+    from ..kernel.scope import Scope
+
+__all__ = ["ExecutionMode", "ToolService", "Tools", "ToolsConfig", "ToolsPlugin"]
+
+ExecutionMode: TypeAlias = Literal["parallel", "exclusive"]
+"""Whether a call may overlap with others (PIPE-202)."""
+
+
+class ToolsConfig(pydantic.BaseModel):
+    """Configuration of the tool service.
+
+    Parameters:
+        mode: how tools are shown to models: ``native``, ``code`` or ``both`` (PIPE-56).
+        max_parallel_sub_calls: how many sub-calls of one program may overlap (PIPE-61).
+        mask_errors: give the model an error id instead of the text of unexpected exceptions.
+        max_threads: how many synchronous bodies run at once.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    mode: Mode = "native"
+    max_parallel_sub_calls: int = 10
+    mask_errors: bool = False
+    max_threads: int = pydantic.Field(default=32, ge=1)
+
+    @pydantic.field_validator("max_parallel_sub_calls", mode="before")
+    @classmethod
+    def _positive(cls, value: object) -> object:
+        if type(value) is not int or value < 1:
+            raise ValueError("maxParallelSubCalls must be a positive integer")
+        return value
+
+
+class ToolService:
+    """The one registry and pipeline of an application; :class:`Tools` is the face a context sees.
+
+    Parameters:
+        context: the context that provides the service; approval is looked up on it at each ask.
+        config: see :class:`ToolsConfig`.
+    """
+
+    def __init__(self, context: Context, config: ToolsConfig | None = None) -> None:
+        self.config = config if config is not None else ToolsConfig()
+        self.context: Context = context
+        self.bus = context.bus
+        self.registry = ToolRegistry(self.config.mode)
+        self.guards = GuardTable()
+        self.threads = BodyThreads(self.config.max_threads)
+        self.mask_errors = self.config.mask_errors
+
+    def for_context(self, context: Context) -> Tools:
+        """Return the face of this service for one context; the kernel calls it for ``context.tools``."""
+        return Tools(self, context)
+
+    def report_progress(self, execution: ToolExecution, value: object) -> None:
+        """Deliver a progress value to the observers of ``tools/progress``."""
+        self.bus.emit(TOOL_PROGRESS, execution, value, scope=execution.scope)
+
+    def changed(self) -> None:
+        """Tell everybody that the visible tools may have changed (PIPE-70)."""
+        self.bus.emit(TOOLS_CHANGE, scope=EVERY_SCOPE)
+
+    async def dispose(self) -> None:
+        """Wait for synchronous bodies and end their threads."""
+        await self.threads.dispose()
+
+
+class Tools:
+    """The tool service as one context sees it."""
+
+    def __init__(self, service: ToolService, context: Context) -> None:
+        self.service = service
+        self._context = context
+
+    # ── registering ───────────────────────────────────────────────────────────
+
+    def register(self, definition: ToolDefinition) -> Disposer:
+        """Register a tool in this context's layer: global, or its scope's own (PIPE-13 to 30).
+
+        Returns:
+            What takes exactly this registration back; the context's disposal does it too.
+
+        Raises:
+            DefinitionError: the definition is incomplete or contradicts itself.
+            JsonSchemaError: a schema is outside what can be enforced.
+            ReservedNameError: the name is ``run_code``.
+            DuplicateToolError: the name is taken in this layer.
+        """
+        tool = compile_definition(definition)
+        tool.owner = self._context.fiber.name
+        scope = self._context.scope
+        registry = self.service.registry
+        return self._apply(lambda: registry.add(tool, scope), lambda: registry.remove(tool, scope))
+
+    def restrict(self, *, allow: Iterable[str] | None = None, deny: Iterable[str] | None = None) -> Disposer:
+        """Hide inherited tools from this context's scope and its descendants (PIPE-39 to 55).
+
+        Raises:
+            ScopeRequiredError: the context has no scope.
+            EmptyRestrictionError: neither list is given.
+            RestrictionError: a list names ``run_code`` or a tool that is not inherited.
+        """
+        scope = self._scope("restrict()")
+        registry = self.service.registry
+        mask = registry.make_mask(scope, allow, deny)
+        return self._apply(lambda: registry.add_mask(mask, scope), lambda: registry.remove_mask(mask, scope))
+
+    def present_as(self, mode: Mode) -> Disposer:
+        """Declare how this context's scope shows its tools: ``native``, ``code`` or ``both`` (PIPE-56 to 60).
+
+        Raises:
+            ScopeRequiredError: the context has no scope.
+            PresentationConflictError: the scope has declared its mode already.
+        """
+        scope = self._scope("present_as()")
+        registry = self.service.registry
+        return self._apply(lambda: registry.set_mode(mode, scope), lambda: registry.clear_mode(scope))
+
+    def guard(self, guard: Guard) -> Disposer:
+        """Add a check that can only deny; it runs after every other policy (PIPE section H).
+
+        ``guard(execution)`` returns None, or the reason of a denial. It sees all calls, or those of
+        this context's scope and its descendants.
+        """
+        scope = self._context.scope
+        return self._context.effect(lambda: self.service.guards.add(guard, scope), "guard")
+
+    def _apply(self, do: Callable[[], object], undo: Callable[[], object]) -> Disposer:
+        """Make a change whose undoing belongs to this context, then tell everybody (HOST-54)."""
+
+        def body() -> Callable[[], None]:
+            do()
+            return take_back
+
+        def take_back() -> None:
+            undo()
+            self.service.changed()
+
+        disposer = self._context.effect(body, "tools")
+        self.service.changed()
+        return disposer
+
+    def _scope(self, operation: str) -> Scope:
+        scope = self._context.scope
+        if scope is None:
+            raise ScopeRequiredError(
+                f"{operation} requires a scoped context; call it on an agent's context or on ctx.create_scope(…)"
+            )
+        return scope
+
+    # ── looking ───────────────────────────────────────────────────────────────
+
+    def get(self, name: str, scope: Scope | None = None) -> ToolDefinition | None:
+        """Return the definition that ``scope`` (None: the global view) resolves, or None (PIPE-36)."""
+        entry = self.view(scope).entries.get(name)
+        return None if entry is None else entry.definition
+
+    def schemas(self, scope: Scope | None = None) -> list[ToolSchema]:
+        """Return what a model is told about each visible tool, in order (PIPE-62 to 67).
+
+        The list is new at each call; the schemas in it are frozen. ``run_code`` is not part of it:
+        this is the full set of capabilities, whatever the mode.
+        """
+        return [entry.schema for entry in self.view(scope).entries.values() if entry.name != RESERVED_NAME]
+
+    def view(self, scope: Scope | None = None) -> View:
+        """Return the visible tools and the mode they are shown in."""
+        return self.service.registry.view(scope)
+
+    def mode(self, scope: Scope | None = None) -> Mode:
+        """Return the presentation mode in force for ``scope`` (PIPE-56)."""
+        return self.view(scope).mode
+
+    def known_names(self, scope: Scope | None = None) -> list[str]:
+        """Names that an order may mention for ``scope``, restricted ones included (PIPE-68)."""
+        mode = self.mode(scope)
+        names = [] if mode == "code" else list(self.service.registry.known(scope))
+        return names if mode == "native" else [*names, RESERVED_NAME]
+
+    # ── running ───────────────────────────────────────────────────────────────
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Run one call through the whole pipeline and return its one result (PIPE section I).
+
+        Raises:
+            asyncio.CancelledError: the awaiting task was cancelled; the call has settled first.
+        """
+        return await execute(self.service, call)
+
+    def execution_mode(self, call: ToolCall) -> ExecutionMode:
+        """Say whether this call may overlap with others now; anything unclear is exclusive (PIPE-202 to 204)."""
+        return execution_mode(self.service, call)
+
+    async def prepare(self, call: ToolCall) -> Run:
+        """Take a call up to its body; for schedulers (PIPE-234)."""
+        return await prepare(self.service, call)
+
+    async def dispatch(self, run: Run) -> None:
+        """Run a prepared call's body; for schedulers."""
+        await dispatch(run)
+
+    async def finish(self, run: Run) -> ToolResult:
+        """Review and settle a run; for schedulers."""
+        return await finish(run)
+
+
+def execution_mode(service: ToolService, call: ToolCall) -> ExecutionMode:
+    """Classify one call: ``parallel`` only where its tool's classifier returns exactly True (PIPE-202)."""
+    agent: AgentLike | None = call.agent
+    view = service.registry.view(None if agent is None else agent.scope)
+    entry = view.entries.get(call.name)
+    if entry is None or entry.definition.is_concurrency_safe is None:
+        return "exclusive"
+    if view.mode == "code" and call.parent is None and call.name != RESERVED_NAME:
+        return "exclusive"
+    try:
+        verdict: Any = entry.definition.is_concurrency_safe(classify_arguments(entry, call.arguments))
+    except Exception:
+        return "exclusive"
+    return "parallel" if verdict is True else "exclusive"
+
+
+class ToolsPlugin:
+    """Provides ``ctx.tools``."""
+
+    name = "tools"
+    Config = ToolsConfig
+
+    def apply(self, ctx: Context, config: ToolsConfig) -> None:
+        """Provide the service; on disposal wait for running synchronous bodies."""
+        service = ToolService(ctx, config)
+        ctx.effect(lambda: service.dispose, "tool threads")
+        ctx.provide("tools", service)

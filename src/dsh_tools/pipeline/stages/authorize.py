@@ -1,0 +1,141 @@
+"""Stage 2: may this call run? Listeners decide first, then guards, which can only deny."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ...errors import HarnessError, ListenerError
+from ...kernel.hooks import Listener, run_waterfall
+from ...tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
+from ...tools.result import ToolFailure, failure, failure_from
+from ..cancellation import cancelled_natively
+from ..run import ABORTED_BEFORE_DISPATCH, Run, aborted
+
+if TYPE_CHECKING:
+    from ...kernel.abort import AbortSignal
+    from ...tools.execution import AgentLike, ToolExecution
+
+__all__ = ["ApprovalAnswer", "Approver", "authorize", "needs_authorization"]
+
+
+class ApprovalAnswer(Protocol):
+    """What an approval service answers: one of the closed set of outcomes, and an optional reason."""
+
+    @property
+    def outcome(self) -> str:
+        """``allowed-once``, ``rejected``, ``cancelled`` or ``unavailable``."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """What the person said; shown to the model after the fixed text."""
+        ...
+
+
+class Approver(Protocol):
+    """The approval service, as this stage needs it. Looked up at each ask (PIPE-118)."""
+
+    async def request(
+        self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal
+    ) -> ApprovalAnswer:
+        """Ask a person whether this execution may run."""
+        ...
+
+
+def needs_authorization(run: Run) -> bool:
+    """Whether anything would look at this call; if not, the stage is skipped."""
+    return bool(run.runner.guards.count or run.runner.bus.listeners(PRE_EXECUTE, run.scope))
+
+
+async def authorize(run: Run) -> None:
+    """Run policy over the call; on return the run goes to its body, to review, or to its end (PIPE-111 to 128)."""
+    try:
+        refusal = await _decide(run)
+    except asyncio.CancelledError as error:
+        if not cancelled_natively():
+            run.settle_with(failure_from(error), "finish")
+            return
+        run.execution.state.cancelled = True
+        refusal = None
+    except Exception as error:
+        run.settle_with(failure_from(error), "finish")
+        return
+    if refusal is None and aborted(run):
+        refusal = ABORTED_BEFORE_DISPATCH
+    if refusal is not None:
+        run.settle_with(refusal, "review")
+
+
+async def _decide(run: Run) -> ToolFailure | None:
+    decision: Decision = Allow()
+    listeners = run.runner.bus.listeners(PRE_EXECUTE, run.scope)
+    if listeners:
+        decision = await run_waterfall(listeners, run.execution, Allow, _check_decision)
+    if isinstance(decision, Ask):
+        refusal = await _ask(run, decision)
+    elif isinstance(decision, Deny):
+        refusal = failure(_denial(run, decision))
+    else:
+        refusal = None
+    if refusal is None and not aborted(run) and run.runner.guards.count:
+        refusal = _consult_guards(run)
+    return refusal
+
+
+def _check_decision(listener: Listener, decision: object) -> None:
+    """Fail closed on anything that is not a decision (D21, D37)."""
+    if not isinstance(decision, (Allow, Deny, Ask)):
+        what = f"expected Allow, Deny or Ask, got {type(decision).__name__}"
+    elif isinstance(decision, Allow) or decision.reason is None or isinstance(decision.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return
+    else:
+        what = f"the reason must be a string, got {type(decision.reason).__name__}"
+    raise ListenerError(listener.name, PRE_EXECUTE.name, what)
+
+
+def _denial(run: Run, decision: Deny) -> str:
+    return f'tool "{run.execution.name}" was denied by policy' if decision.reason is None else decision.reason
+
+
+async def _ask(run: Run, decision: Ask) -> ToolFailure | None:
+    execution = run.execution
+    approver = cast("Approver | None", run.runner.context.get("approval"))
+    if approver is None:
+        return failure(decision.reason or f'tool "{execution.name}" requires approval (not yet supported)')
+    if execution.agent is None:
+        return failure(
+            f'tool "{execution.name}" requires approval, but the call has no agent to route it through'
+        )
+    answer = await approver.request(
+        execution=execution,
+        agent=execution.agent,
+        reason=decision.reason,
+        signal=execution.state.caller_signal,
+    )
+    name = execution.name
+    texts = {
+        "rejected": f'the user rejected tool "{name}"',
+        "cancelled": f'approval for tool "{name}" was cancelled',
+        "unavailable": f'tool "{name}" requires approval, but no approval channel is available',
+    }
+    if answer.outcome == "allowed-once":
+        return None
+    if answer.outcome not in texts:
+        raise HarnessError(f"unreachable approval outcome {answer.outcome!r}", "UNREACHABLE")
+    if answer.outcome == "cancelled" and aborted(run):
+        return ABORTED_BEFORE_DISPATCH
+    return failure(f"{texts[answer.outcome]}\n{answer.reason}" if answer.reason else texts[answer.outcome])
+
+
+def _consult_guards(run: Run) -> ToolFailure | None:
+    for guard in run.runner.guards.consult(run.scope):
+        reason: object = guard(run.execution)
+        if reason is None:
+            continue
+        if not isinstance(reason, str):
+            name = getattr(guard, "__qualname__", repr(guard))
+            what = f"expected None or a reason, got {type(reason).__name__}"
+            raise ListenerError(name, "guard", what)
+        return failure(reason)
+    return None

@@ -1,0 +1,219 @@
+"""Stage 3: run the body, inside whatever wraps it (PIPE sections N and T)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import secrets
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from ...errors import HarnessError, ListenerError, LossyJsonError
+from ...json_value import snapshot
+from ...kernel.abort import NEVER, AbortSignal
+from ...kernel.hooks import Listener, run_waterfall
+from ...tools.blocks import checked_content, checked_contexts
+from ...tools.events import EXECUTE
+from ...tools.registered import RegisteredTool
+from ...tools.result import ErrorDetail, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
+from ..cancellation import BodyCancellation, cancelled_natively
+from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome
+from .check_output import check_output
+from .snapshot import unknown_tool
+
+__all__ = ["LOSSY_RESULT", "invoke", "visible_now"]
+
+_log = logging.getLogger("dsh_tools")
+LOSSY_RESULT = "tool result must be losslessly JSON-serializable"
+
+
+async def invoke(run: Run) -> None:
+    """Run the body and its wrappers; on return the run carries a result and goes to review, or to its end."""
+    wrappers = run.runner.bus.listeners(EXECUTE, run.scope)
+    if not wrappers:
+        result: ToolResult = await _run_body(run)
+    else:
+        try:
+            result = await _run_wrapped(run, wrappers)
+        except asyncio.CancelledError as error:
+            if not cancelled_natively():
+                run.settle_with(failure_from(error), "finish")
+                return
+            run.execution.state.cancelled = True
+            result = ABORTED if run.execution.state.body_ran else ABORTED_BEFORE_DISPATCH
+        except _Settled as settled:
+            run.settle_with(settled.result, "finish")
+            return
+        except Exception as error:
+            run.settle_with(failure_from(error), "finish")
+            return
+    state = run.execution.state
+    if state.contexts is not None or (state.concludes and not result.is_error):
+        result = _with_deferred(run, result)
+    final = result is run.final_failure
+    run.settle_with(abort_outcome(run, result), "finish" if final else "review")
+
+
+async def _run_body(run: Run) -> ToolResult:
+    """The innermost dispatch: resolve the tool, call its body once, check what it returned."""
+    execution = run.execution
+    state = execution.state
+    signal = execution.signal
+    if state.cancelled or state.caller_signal.aborted or signal.aborted:
+        return ABORTED_BEFORE_DISPATCH
+    entry = visible_now(run)
+    if entry is None:
+        return unknown_tool(run)
+    state.body_ran = True
+    try:
+        if entry.in_thread:
+            value = await run.runner.threads.run(entry, execution)
+        elif signal is NEVER:
+            value = entry.execute(execution.arguments, execution)
+            if inspect.isawaitable(value):
+                value = await value
+        else:
+            value = await _run_watched(run, entry)
+    except asyncio.CancelledError:
+        if cancelled_natively():
+            state.cancelled = True
+            return ABORTED
+        if state.caller_signal.aborted or execution.signal.aborted:
+            return ABORTED
+        return failure(f'tool "{run.execution.name}" raised CancelledError although nobody cancelled it')
+    except (Exception, SystemExit) as error:
+        return _body_failure(run, error)
+    try:
+        result = check_output(entry, execution, value)
+    except ListenerError as error:
+        run.final_failure = failure_from(error)
+        return run.final_failure
+    if signal.aborted and not result.is_error:
+        return ABORTED
+    return result
+
+
+async def _run_watched(run: Run, entry: RegisteredTool) -> Any:
+    """Run an async body under signals: the caller's own object, or one fused with a wrapper's (PIPE-143, 144)."""
+    execution = run.execution
+    caller, given = execution.state.caller_signal, execution.signal
+    fused = AbortSignal.any((caller, given)) if given is not caller and caller is not NEVER else None
+    if fused is not None:
+        execution.signal = fused
+    watch = BodyCancellation(execution.signal)
+    try:
+        value = entry.execute(execution.arguments, execution)
+        return await value if inspect.isawaitable(value) else value
+    finally:
+        watch.close()
+        if fused is not None:
+            fused.close()
+            execution.signal = given
+
+
+def _body_failure(run: Run, error: BaseException) -> ToolFailure:
+    """The failure for what a body raised; with masking on, the model gets an id and the log gets the text."""
+    if not run.runner.mask_errors or isinstance(error, HarnessError):
+        return failure_from(error)
+    reference = secrets.token_hex(4)
+    _log.error(
+        'tool "%s" (call %s) failed, error id %s',
+        run.execution.name,
+        run.execution.call_id,
+        reference,
+        exc_info=error,
+    )
+    return failure(f"the tool failed; error id {reference}")
+
+
+async def _run_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> ToolResult:
+    made: list[ToolResult] = []
+    body = partial(_run_body_noted, run, made)
+    result: ToolResult = await run_waterfall(wrappers, run.execution, body, _check_result)
+    if any(result is own for own in made):
+        return result
+    return _normalize(run, wrappers[0].name, result)
+
+
+def _check_result(listener: Listener, result: object) -> None:
+    if not isinstance(result, (ToolSuccess, ToolFailure)):
+        what = f"expected ToolSuccess or ToolFailure, got {type(result).__name__}"
+        raise ListenerError(listener.name, EXECUTE.name, what)
+
+
+async def _run_body_noted(run: Run, made: list[ToolResult]) -> ToolResult:
+    result = await _run_body(run)
+    made.append(result)
+    return result
+
+
+def _normalize(run: Run, listener: str, result: ToolResult) -> ToolResult:
+    """Make a wrapper's own result canonical: only its value, error, content and contexts count (PIPE-135, 136).
+
+    Raises:
+        ListenerError: its content or contexts are not what they should be.
+        _Settled: its value cannot be kept, or it is not JSON.
+    """
+    if isinstance(result, ToolSuccess):
+        outcome: ToolResult = _rebuild_success(run, result)
+    else:
+        outcome = _rebuild_failure(listener, result)
+    if result.additional_contexts is UNSET:
+        return outcome
+    contexts = checked_contexts(result.additional_contexts)
+    if contexts is None:
+        raise ListenerError(listener, EXECUTE.name, "additional_contexts must be a list of UserMessage")
+    return msgspec.structs.replace(outcome, additional_contexts=contexts)
+
+
+def _rebuild_success(run: Run, result: ToolSuccess) -> ToolSuccess:
+    entry = visible_now(run)
+    if entry is None:
+        raise _Settled(unknown_tool(run))
+    outcome = check_output(entry, run.execution, result.value)
+    if isinstance(outcome, ToolFailure):
+        raise _Settled(outcome)
+    return outcome
+
+
+def _rebuild_failure(listener: str, result: ToolFailure) -> ToolFailure:
+    error: object = result.error
+    if not isinstance(error, ErrorDetail) or type(error.message) is not str:
+        raise ListenerError(listener, EXECUTE.name, "error must be an ErrorDetail with a string message")
+    try:
+        content = checked_content(result.content)
+        meta = UNSET if result.meta is UNSET else snapshot(result.meta)
+    except LossyJsonError as lossy:
+        raise _Settled(failure(f"{LOSSY_RESULT}\n{lossy.message}")) from lossy
+    if content is None:
+        raise ListenerError(listener, EXECUTE.name, "content must be a list of content blocks")
+    return ToolFailure(error, content, meta)
+
+
+class _Settled(Exception):
+    """Carries a ready failure past review."""
+
+    def __init__(self, result: ToolFailure) -> None:
+        self.result = result
+
+
+def _with_deferred(run: Run, result: ToolResult) -> ToolResult:
+    """Add what the body deferred: contexts in call order before a wrapper's own, and the end of the turn."""
+    state = run.execution.state
+    changes: dict[str, Any] = {}
+    if state.contexts:
+        deferred = checked_contexts(state.contexts) or ()
+        changes["additional_contexts"] = (*deferred, *(result.additional_contexts or ()))
+    if state.concludes and not result.is_error:
+        changes["concludes_turn"] = True
+    return msgspec.structs.replace(result, **changes)
+
+
+def visible_now(run: Run) -> RegisteredTool | None:
+    """Resolve the tool again: it may have gone, or been replaced, since the call came in (PIPE-106)."""
+    view = run.runner.registry.view(run.scope)
+    return run.entry if view is run.view else view.entries.get(run.execution.name)

@@ -1,0 +1,67 @@
+"""Where synchronous bodies run: a bounded set of worker threads that is waited for, never abandoned."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from ..kernel.abort import AbortController, AbortSignal
+
+if TYPE_CHECKING:
+    from ..tools.execution import ToolExecution
+    from ..tools.registered import RegisteredTool
+
+__all__ = ["BodyThreads"]
+
+
+class BodyThreads:
+    """Runs synchronous bodies.
+
+    Parameters:
+        max_threads: how many bodies run at once; further ones wait for a free thread.
+    """
+
+    def __init__(self, max_threads: int = 32) -> None:
+        self._max_threads = max_threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    async def run(self, entry: RegisteredTool, execution: ToolExecution) -> Any:
+        """Run one body in a thread and return its value.
+
+        The body polls ``execution.signal``, which also fires when the awaiting task is cancelled (D30).
+        The wait goes on until the body has ended; then the cancellation goes out.
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._max_threads, thread_name_prefix="dsh-tools-body")
+        native = AbortController()
+        given = execution.signal
+        with AbortSignal.any((given, native.signal)) as fused:
+            execution.signal = fused
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            future = loop.run_in_executor(
+                self._pool, context.run, entry.execute, execution.arguments, execution
+            )
+            cancelled: asyncio.CancelledError | None = None
+            while not future.done():
+                try:
+                    await asyncio.shield(future)
+                except asyncio.CancelledError as error:
+                    if future.done():
+                        break
+                    cancelled = error
+                    native.abort(error)
+                except BaseException:
+                    break
+            execution.signal = given
+        if cancelled is not None:
+            raise cancelled
+        return future.result()
+
+    async def dispose(self) -> None:
+        """Wait for running bodies and end the threads."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await asyncio.to_thread(pool.shutdown, wait=True)

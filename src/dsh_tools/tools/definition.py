@@ -1,0 +1,173 @@
+"""What a tool is: one immutable definition, however it was written."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ..content import Content, ContentBlock, text
+from ..errors import DefinitionError, InvalidTimeoutError, OutputDeclarationError
+from ..json_value import to_json_text
+from ..schema import RawSchema, Schema
+
+if TYPE_CHECKING:
+    from .cards import CallView, ResultView
+    from .execution import ToolExecution
+    from .result import ToolResult
+
+__all__ = [
+    "Isolation",
+    "OutputSpec",
+    "PresentedResult",
+    "ToolDefinition",
+    "check_identity",
+    "check_shape",
+    "check_timeout",
+    "render_value",
+]
+
+Isolation: TypeAlias = Literal["task", "thread"]
+"""Where a body runs: on the caller's task, or in a worker thread."""
+
+
+def render_value(args: object, value: Any) -> Content:
+    """Render a result for the model: strings raw, everything else as pretty JSON."""
+    if type(value) is str:
+        return text(value)
+    if type(value) is int:
+        return text(int.__repr__(value))
+    return text(to_json_text(value, indent=2))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """What a tool returns and how a model reads it.
+
+    Parameters:
+        schema: a compiled schema, or a plain JSON Schema document of the supported subset (PIPE-20).
+        render: ``(args, value) -> content blocks``; synchronous and pure (D29).
+        presentation_meta: ``(args, value) -> JSON`` kept for cards and replay; synchronous (PIPE-152).
+    """
+
+    schema: Schema | RawSchema | Mapping[str, Any]
+    render: Callable[[Any, Any], Sequence[ContentBlock]] = render_value
+    presentation_meta: Callable[[Any, Any], Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PresentedResult:
+    """What a result presenter may read: persisted content, the error flag and the presentation meta (PIPE-205)."""
+
+    content: Content
+    is_error: bool
+    meta: Any = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToolDefinition:
+    """One tool, complete and immutable (PIPE-28, D26).
+
+    Usually made by :func:`define_tool` or :func:`tool`; write it out for tools whose JSON Schema
+    comes from somewhere else.
+
+    Parameters:
+        name: non-empty, without control characters.
+        description: what the model reads about the tool.
+        parameters: a compiled schema, or a JSON Schema document with an object root.
+        output: the output declaration.
+        execute: the body, ``(args, run) -> JSON value``; ``async`` unless ``isolation`` is ``"thread"``.
+        finalize_content: last word on the content, ``(execution, result) -> blocks or None`` (PIPE-177).
+        timeout_ms: time limit in milliseconds, kept by the timeout wrapper (D10).
+        is_concurrency_safe: ``(args) -> bool``; exactly True lets calls overlap (PIPE-202).
+        present_call: ``(args) -> call card or None``, pure (PIPE-205).
+        present_result: ``(args, presented) -> result card or None``, pure.
+        validate_arguments: False leaves the check of raw JSON Schema parameters to the body (D8).
+        check_arguments: further checks after the schema's, ``(args) -> violations`` (custom validators).
+        defaults: values for absent arguments, filled in before any policy looks (D43).
+        idempotent: the body may be run again after an attempt whose outcome is unknown.
+        isolation: where the body runs.
+    """
+
+    name: str
+    description: str
+    parameters: Schema | RawSchema | Mapping[str, Any]
+    output: OutputSpec | Mapping[str, Any]
+    execute: Callable[[Any, Any], Any]
+    finalize_content: Callable[[ToolExecution, ToolResult], Sequence[ContentBlock] | None] | None = None
+    timeout_ms: float | None = None
+    is_concurrency_safe: Callable[[Any], bool] | None = None
+    present_call: Callable[[Any], CallView | None] | None = None
+    present_result: Callable[[Any, PresentedResult], ResultView | None] | None = None
+    validate_arguments: bool = True
+    check_arguments: Callable[[Any], Sequence[str]] | None = None
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    idempotent: bool = False
+    isolation: Isolation = "task"
+
+
+def check_shape(definition: ToolDefinition) -> OutputSpec:
+    """Return the definition's output declaration, or raise :class:`OutputDeclarationError` (PIPE-18, D29)."""
+    output: object = definition.output
+    if isinstance(output, Mapping):
+        fields: dict[str, Any] = dict(output)  # pyright: ignore[reportUnknownArgumentType]
+        if "schema" in fields and fields.keys() <= {"schema", "render", "presentation_meta"}:
+            missing_meta = "presentation_meta" in fields and fields["presentation_meta"] is None
+            output = None if missing_meta else OutputSpec(**fields)
+    if (
+        not isinstance(output, OutputSpec)
+        or not callable(output.render)
+        or not (output.presentation_meta is None or callable(output.presentation_meta))
+    ):
+        raise OutputDeclarationError(
+            f'tool "{definition.name}" must declare output {{ schema, render, presentationMeta? }}'
+        )
+    for role, function in (
+        ("output.render", output.render),
+        ("output.presentation_meta", output.presentation_meta),
+        ("finalize_content", definition.finalize_content),
+    ):
+        if function is not None and inspect.iscoroutinefunction(function):
+            raise OutputDeclarationError(
+                f'tool "{definition.name}" {role} must be synchronous; '
+                "do the waiting in the body and keep what you need in its value"
+            )
+    return output
+
+
+def check_timeout(definition: ToolDefinition) -> None:
+    """Raise :class:`InvalidTimeoutError` unless the time limit is a positive finite number that can be kept."""
+    limit: object = definition.timeout_ms
+    if limit is None:
+        return
+    if (
+        isinstance(limit, bool)
+        or not isinstance(limit, (int, float))
+        or not math.isfinite(limit)
+        or limit <= 0
+    ):
+        raise InvalidTimeoutError(f'tool "{definition.name}" timeoutMs must be a positive finite number')
+    if definition.isolation == "thread":
+        raise InvalidTimeoutError(
+            f'tool "{definition.name}" timeoutMs cannot be kept: a synchronous body in a thread cannot be '
+            "stopped; make the body async, or drop the time limit and poll run.signal"
+        )
+
+
+def check_identity(definition: ToolDefinition) -> None:
+    """Raise :class:`DefinitionError` for a name or body that cannot be a tool's (D26)."""
+    name: object = definition.name
+    if not isinstance(name, str) or not name.strip():
+        raise DefinitionError(f"a tool's name must be a non-empty string, got {name!r}")
+    if any(ord(char) < 32 or 127 <= ord(char) < 160 for char in name):
+        raise DefinitionError(f"a tool's name must have no control characters, got {name!r}")
+    if not isinstance(definition.description, str):
+        raise DefinitionError(f'tool "{name}" description must be a string')
+    if not callable(definition.execute):
+        raise DefinitionError(f'tool "{name}" execute must be callable')
+    if definition.isolation not in ("task", "thread"):
+        raise DefinitionError(
+            f'tool "{name}" isolation must be "task" or "thread", got {definition.isolation!r}'
+        )
