@@ -10,12 +10,14 @@ one of kind ``search``, ``read`` or ``fetch`` (PIPE-218).
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import field
 
 from ..content import ContentBlock
+from ..messages import record_json
 
 __all__ = [
     "CallKind",
@@ -256,16 +258,11 @@ class WebFetch(_Card, frozen=True, tag="web"):
 
 
 ResultView: TypeAlias = (
-    GenericResult
-    | TerminalResult
-    | DiffResult
-    | SearchMatches
-    | SearchPaths
-    | ReadResult
-    | WebSearch
-    | WebFetch
+    GenericResult | TerminalResult | DiffResult | SearchMatches | SearchPaths | ReadResult | WebSearch | WebFetch
 )
 """The card of a call that has settled."""
+
+T = TypeVar("T")
 
 # ── JSON ───────────────────────────────────────────────────────────────────────
 
@@ -280,12 +277,13 @@ _RESULTS: dict[object, type[ResultView]] = {
     ("web", "search"): WebSearch,
     ("web", "fetch"): WebFetch,
 }
-_DISCRIMINANT = {"search": "shape", "web": "kind"}
+# Where ``card`` alone does not say which record it is.
+_DISCRIMINANTS = {"search": "shape", "web": "kind"}
 
 
 def view_to_json(view: CallView | ResultView) -> dict[str, Any]:
-    """Return a card as a JSON value."""
-    return cast("dict[str, Any]", msgspec.to_builtins(view))
+    """Return a card as a JSON value; raw input is handed on as it is."""
+    return record_json(view)
 
 
 def call_view_from_json(document: object) -> CallView:
@@ -294,7 +292,7 @@ def call_view_from_json(document: object) -> CallView:
     Raises:
         msgspec.ValidationError: it is not one (a ``ValueError``); the message ends in a path.
     """
-    return msgspec.convert(document, _record_type(document, _CALLS))
+    return msgspec.convert(document, _record_type(document, _CALLS, {}))
 
 
 def result_view_from_json(document: object) -> ResultView:
@@ -303,19 +301,19 @@ def result_view_from_json(document: object) -> ResultView:
     Raises:
         msgspec.ValidationError: it is not one (a ``ValueError``); the message ends in a path.
     """
-    return msgspec.convert(document, _record_type(document, _RESULTS))
+    return msgspec.convert(document, _record_type(document, _RESULTS, _DISCRIMINANTS))
 
 
-def _record_type(document: object, types: dict[object, type[Any]]) -> type[Any]:
+def _record_type(document: object, types: Mapping[object, type[T]], discriminants: Mapping[str, str]) -> type[T]:
     if not isinstance(document, dict):
         raise msgspec.ValidationError("a card must be an object - at `$`")
     fields = cast("dict[str, object]", document)
-    card = fields.get("card")
-    key: object = card
     at = "card"
-    if isinstance(card, str) and (at := _DISCRIMINANT.get(card, "card")) != "card":
+    key = card = fields.get(at)
+    if isinstance(card, str) and card in discriminants:
+        at = discriminants[card]
         key = (card, fields.get(at))
     try:
         return types[key]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError):  # TypeError: a value that cannot be a key
         raise msgspec.ValidationError(f"unknown card {fields.get(at)!r} - at `$.{at}`") from None
