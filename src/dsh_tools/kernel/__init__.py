@@ -6,6 +6,9 @@ The kernel knows nothing of tools. Public names only; the modules are private to
 from __future__ import annotations
 
 from .abort import MAX_TIMEOUT_SECONDS, NEVER, AbortController, AbortSignal, CancelScope
+from .completion import Completion
+from .context import Context, ContextBound, create_context
+from .effect import Cleanup, Disposer, EffectBody
 from .hooks import (
     BailHook,
     EmitHook,
@@ -19,7 +22,11 @@ from .hooks import (
     WaterfallListener,
     run_waterfall,
 )
+from .plugin import Fiber
+from .recipe import Plugin, PluginObject
 from .scope import EVERY_SCOPE, ParentLink, Scope
+from .service import ServiceKey
+from .state import FiberState
 
 __all__ = [
     "EVERY_SCOPE",
@@ -29,16 +36,28 @@ __all__ = [
     "AbortSignal",
     "BailHook",
     "CancelScope",
+    "Cleanup",
+    "Completion",
+    "Context",
+    "ContextBound",
+    "Disposer",
+    "EffectBody",
     "EmitHook",
+    "Fiber",
+    "FiberState",
     "Hook",
     "HookBus",
     "Listener",
     "Next",
     "ParallelHook",
     "ParentLink",
+    "Plugin",
+    "PluginObject",
     "Scope",
     "SerialHook",
+    "ServiceKey",
     "WaterfallHook",
     "WaterfallListener",
+    "create_context",
     "run_waterfall",
 ]

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from ..errors import ListenerError
 from .activity import activity
 from .scope import Scope
-from .tasks import as_coroutine, finish, is_awaitable
+from .tasks import as_coroutine, as_failure, finish, is_awaitable
 
 __all__ = [
     "Listener",
@@ -218,13 +218,7 @@ async def _deliver(hook: str, listener: Listener, outcome: Awaitable[object]) ->
 def _failure_of(listener: Listener, outcome: BaseException | asyncio.Task[object] | None) -> Exception | None:
     if isinstance(outcome, asyncio.Task):
         outcome = asyncio.CancelledError() if outcome.cancelled() else outcome.exception()
-    if outcome is None:
-        return None
-    if not isinstance(outcome, Exception):
-        # An ExceptionGroup holds no CancelledError, and raising one would look like a real cancellation.
-        outcome = RuntimeError(f"the listener ended in {type(outcome).__name__}")
-    outcome.add_note(f"raised by listener {listener.name}")
-    return outcome
+    return None if outcome is None else as_failure(outcome, f"listener {listener.name}")
 
 
 def _log_failure(hook: str, listener: Listener, error: BaseException) -> None:

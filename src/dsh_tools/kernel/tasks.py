@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Collection
 from types import CoroutineType
 from typing import Any, TypeGuard
 
-__all__ = ["as_coroutine", "finish", "is_awaitable"]
+__all__ = ["as_coroutine", "as_failure", "finish", "is_awaitable", "outlast"]
 
 
 def is_awaitable(value: object) -> TypeGuard[Awaitable[Any]]:
@@ -37,3 +37,26 @@ async def finish(tasks: Collection[asyncio.Future[Any]]) -> None:
                 task.cancel()
     if cancelled is not None:
         raise cancelled
+
+
+async def outlast(task: asyncio.Future[Any]) -> None:
+    """Wait until the task is done, whatever it ends in, and even if cancelled meanwhile; for cleanup only."""
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            continue
+
+
+def as_failure(error: BaseException, where: str) -> Exception:
+    """Return ``error`` with a note that says where it was raised.
+
+    A cancellation that nobody asked for becomes a ``RuntimeError``: an ``ExceptionGroup`` can't
+    hold it, and raised further up it would look like a real one.
+    """
+    if not isinstance(error, Exception):
+        failure = RuntimeError(f"ended in {type(error).__name__}")
+        failure.__cause__ = error
+        error = failure
+    error.add_note(f"raised by {where}")
+    return error

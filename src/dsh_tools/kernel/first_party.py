@@ -1,0 +1,72 @@
+"""The services of this package, as typed properties of every context (D17).
+
+Only type checkers look at the types, so that the kernel depends on nothing above it (D35).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from ..pipeline.service import Tools
+
+__all__ = ["FirstPartyServices"]
+
+
+class FirstPartyServices(ABC):
+    """One property for each service of this package; each raises where its service is missing.
+
+    Where a service may be absent, ``ctx.get("name")`` gives it or None.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def require(self, key: str) -> object:
+        """Return a service, or raise ``MissingServiceError``."""
+
+    @property
+    def tools(self) -> Tools:
+        """The tool registry and pipeline, bound to this context."""
+        return cast("Tools", self.require("tools"))
+
+    @property
+    def system_prompt(self) -> object:
+        """Prompt sections, variables and contexts."""
+        return self.require("system_prompt")
+
+    @property
+    def approval(self) -> object:
+        """Asks a person before a call runs."""
+        return self.require("approval")
+
+    @property
+    def jobs(self) -> object:
+        """Background jobs."""
+        return self.require("jobs")
+
+    @property
+    def code_runtime(self) -> object:
+        """Runs untrusted programs."""
+        return self.require("code_runtime")
+
+    @property
+    def session(self) -> object:
+        """The log of the session that this context belongs to."""
+        return self.require("session")
+
+    @property
+    def sessions(self) -> object:
+        """All sessions, and the store behind them."""
+        return self.require("sessions")
+
+    @property
+    def agents(self) -> object:
+        """The agents that are alive."""
+        return self.require("agents")
+
+    @property
+    def spill(self) -> object:
+        """Keeps texts that are too long for a model."""
+        return self.require("spill")
