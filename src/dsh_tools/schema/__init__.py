@@ -1,0 +1,57 @@
+"""Schemas: the DSL, the JSON Schema subset, validation and its wording. Knows nothing of tools."""
+
+from .compiled import (
+    Schema,
+    SchemaSource,
+    compile_json_schema,
+    compile_parameters,
+    compile_value,
+    validate_args,
+    validate_json_schema_value,
+)
+from .hints import argument_hints
+from .json_schema import assert_object_json_schema, assert_supported_json_schema
+from .nodes import (
+    AnyNode,
+    ArrayNode,
+    BooleanNode,
+    IntegerNode,
+    MapNode,
+    Node,
+    NullNode,
+    NumberNode,
+    ObjectNode,
+    RefNode,
+    ScalarNode,
+    StringNode,
+    UnionNode,
+)
+from .raw import RawSchema, compile_raw
+
+__all__ = [
+    "AnyNode",
+    "ArrayNode",
+    "BooleanNode",
+    "IntegerNode",
+    "MapNode",
+    "Node",
+    "NullNode",
+    "NumberNode",
+    "ObjectNode",
+    "RawSchema",
+    "RefNode",
+    "ScalarNode",
+    "Schema",
+    "SchemaSource",
+    "StringNode",
+    "UnionNode",
+    "argument_hints",
+    "assert_object_json_schema",
+    "assert_supported_json_schema",
+    "compile_json_schema",
+    "compile_parameters",
+    "compile_raw",
+    "compile_value",
+    "validate_args",
+    "validate_json_schema_value",
+]

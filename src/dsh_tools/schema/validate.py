@@ -1,0 +1,334 @@
+"""The contract's validator: every violation, in the contract's words and order (SCHEMA section D).
+
+It walks with an explicit stack, so neither schema nor value can be too deep. Where the value is
+known to be lossless, native verdicts tell which branches need no closer look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from math import copysign
+from typing import Any, TypeAlias, cast
+
+from msgspec import UNSET
+
+from ..json_value import FrozenDict, FrozenList, is_lossless, join_path
+from . import issues
+from .constraints import constraint_faults
+from .native import NATIVE_FAULTS, follows_values, native_validator
+from .nodes import (
+    AnyNode,
+    ArrayNode,
+    BooleanNode,
+    IntegerNode,
+    MapNode,
+    Node,
+    NullNode,
+    NumberNode,
+    ObjectNode,
+    RefNode,
+    ScalarNode,
+    StringNode,
+    UnionNode,
+)
+
+__all__ = ["Validator", "fits_type", "phrase_of"]
+
+_Steps: TypeAlias = "Generator[_Steps, None, None]"
+_Entry: TypeAlias = "tuple[str, type | None, Node]"
+
+_RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
+_FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
+_CONTAINERS = (ObjectNode, ArrayNode, UnionNode, MapNode)
+_EXACT: dict[type[Any], type] = {
+    StringNode: str,
+    IntegerNode: int,
+    NumberNode: int,
+    BooleanNode: bool,
+    NullNode: type(None),
+}
+_PHRASES: dict[type[Any], str] = {
+    StringNode: "string",
+    NumberNode: "number",
+    IntegerNode: "integer",
+    BooleanNode: "boolean",
+    NullNode: "null",
+    ArrayNode: "array",
+    ObjectNode: "object",
+    MapNode: "object",
+}
+
+
+class Validator:
+    """Validates values against one tree of nodes; keeps what it learns about the tree."""
+
+    __slots__ = ("_entries", "_natives", "_node", "_superset", "definitions")
+
+    def __init__(self, node: Node, definitions: Mapping[str, Node]) -> None:
+        self._node = node
+        self.definitions = definitions
+        self._superset = follows_values(node, definitions)
+        self._entries: dict[ObjectNode, tuple[_Entry, ...]] = {}
+        self._natives: dict[Node, Callable[[Any], bool] | None] = {}
+
+    def violations(self, value: object, path: str, *, lossless: bool) -> list[str]:
+        """List what is wrong with a value.
+
+        Args:
+            value: anything; ``UNSET`` inside a record stands for a member that is there but undefined.
+            path: what the value is called in the messages.
+            lossless: the caller knows that the value is lossless JSON.
+        """
+        if not lossless:
+            lossless = type(value) in _FROZEN or is_lossless(value)
+            if not lossless and self._superset:
+                # A recursive schema could follow a cyclic value for ever.
+                return [issues.lossy_value(path)]
+        out: list[str] = []
+        self._drive(_Pass(self, lossless).start(self._node, value, path, out))
+        return out
+
+    def _drive(self, steps: _Steps | None) -> None:
+        pending = [] if steps is None else [steps]
+        while pending:
+            child = next(pending[-1], None)
+            if child is None:
+                pending.pop()
+            else:
+                pending.append(child)
+
+    def resolve(self, node: Node) -> Node:
+        """Follow references to what they stand for; a loop of bare references stands for anything."""
+        seen: set[str] = set()
+        while isinstance(node, RefNode):
+            if node.name in seen:
+                return AnyNode()
+            seen.add(node.name)
+            node = self.definitions[node.name]
+        return node
+
+    def entries(self, node: ObjectNode) -> tuple[_Entry, ...]:
+        """Return the properties of a record, each with the Python type that needs no closer look."""
+        known = self._entries.get(node)
+        if known is None:
+            known = tuple((key, _quick_type(child), child) for key, child in node.properties.items())
+            self._entries[node] = known
+        return known
+
+    def verdict(self, node: Node, value: object) -> bool | None:
+        """Return the native verdict on a container node; None where there is none."""
+        if self._superset or not isinstance(node, _CONTAINERS):
+            return None
+        native = self._natives.get(node, UNSET)
+        if native is UNSET:
+            native = self._natives[node] = native_validator(node, self.definitions)
+        if native is None:
+            return None
+        try:
+            return cast("Callable[[Any], bool]", native)(value)
+        except NATIVE_FAULTS:
+            return None
+
+
+def _quick_type(node: Node) -> type | None:
+    """Return the exact type whose values a bare scalar node accepts without any further test."""
+    exact = _EXACT.get(type(node))
+    if exact is None or node.constraints:
+        return None
+    scalar = cast("ScalarNode", node)
+    return exact if scalar.enum is None and scalar.const is UNSET else None
+
+
+class _Pass:
+    """One validation of one value."""
+
+    __slots__ = ("lossless", "owner")
+
+    def __init__(self, owner: Validator, lossless: bool) -> None:
+        self.owner = owner
+        self.lossless = lossless
+
+    def start(self, node: Node, value: object, path: str, out: list[str]) -> _Steps | None:
+        """Judge a scalar at once; return the steps that a container takes."""
+        node = self.owner.resolve(node) if type(node) is RefNode else node
+        if isinstance(node, ObjectNode):
+            if type(value) in _RECORDS:
+                return self._object(node, cast("dict[Any, Any]", value), path, out)
+            out.append(issues.must_be(path, "an object"))
+        elif isinstance(node, ArrayNode):
+            if issubclass(type(value), list):
+                return self._array(node, cast("list[Any]", value), path, out)
+            out.append(issues.must_be(path, "an array"))
+        elif isinstance(node, UnionNode):
+            return self._union(node, value, path, out)
+        elif isinstance(node, MapNode):
+            if type(value) in _RECORDS:
+                return self._map(node, cast("dict[Any, Any]", value), path, out)
+            out.append(issues.must_be(path, "an object"))
+        elif isinstance(node, AnyNode):
+            if not self.lossless and not is_lossless(value):
+                out.append(issues.lossy_value(path))
+            elif node.constraints:
+                out.extend(constraint_faults(node.constraints, value, path))
+        else:
+            _scalar(cast("ScalarNode", node), value, path, out)
+        return None
+
+    def _object(self, node: ObjectNode, value: dict[Any, Any], path: str, out: list[str]) -> _Steps:
+        """Check a record in the contract's order (SCHEMA-D9)."""
+        mark = len(out)
+        for name in node.required:
+            if value.get(name, UNSET) is UNSET:
+                out.append(issues.missing(join_path(path, name)))
+        for key, quick, child in self.owner.entries(node):
+            item = value.get(key, UNSET)
+            if item is UNSET or type(item) is quick or (self.lossless and self.owner.verdict(child, item)):
+                continue
+            steps = self.start(child, item, join_path(path, key), out)
+            if steps is not None:
+                yield steps
+        if not node.additional:
+            for key in value:
+                if type(key) is str and key not in node.properties:
+                    out.append(issues.undeclared(join_path(path, key)))
+        if not self.lossless and len(out) == mark and not _rest_is_lossless(node.properties, value):
+            out.append(issues.lossy_object(path))
+        elif node.constraints:
+            out.extend(constraint_faults(node.constraints, value, path))
+
+    def _map(self, node: MapNode, value: dict[Any, Any], path: str, out: list[str]) -> _Steps:
+        """Check a record of like values (D31)."""
+        mark = len(out)
+        quick = _quick_type(node.values)
+        for key, item in value.items():
+            if type(item) is quick or type(key) is not str:
+                continue
+            steps = self.start(node.values, item, join_path(path, key), out)
+            if steps is not None:
+                yield steps
+        if not self.lossless and len(out) == mark and any(type(key) is not str for key in value):
+            out.append(issues.lossy_object(path))
+        elif node.constraints:
+            out.extend(constraint_faults(node.constraints, value, path))
+
+    def _array(self, node: ArrayNode, value: list[Any], path: str, out: list[str]) -> _Steps:
+        """Check a list item by item (SCHEMA-D11)."""
+        mark = len(out)
+        items = node.items
+        if items is not None:
+            quick = _quick_type(items)
+            for index, item in enumerate(list.__iter__(value)):
+                if type(item) is quick or (self.lossless and self.owner.verdict(items, item)):
+                    continue
+                steps = self.start(items, item, f"{path}[{index}]", out)
+                if steps is not None:
+                    yield steps
+        if not self.lossless and len(out) == mark and not _list_is_lossless(value, items is not None):
+            out.append(issues.lossy_array(path))
+        elif node.constraints:
+            out.extend(constraint_faults(node.constraints, value, path))
+
+    def _union(self, node: UnionNode, value: object, path: str, out: list[str]) -> _Steps:
+        """Count the branches that accept the value; each is tried, whatever the others said (SCHEMA-D12)."""
+        matched = 0
+        found: list[list[str]] = []
+        for branch in node.branches:
+            verdict = self.owner.verdict(branch, value) if self.lossless else None
+            if verdict is None:
+                faults: list[str] = []
+                steps = self.start(branch, value, path, faults)
+                if steps is not None:
+                    yield steps
+                found.append(faults)
+                verdict = not faults
+            else:
+                found.append([])
+            matched += verdict
+        if node.mode == "oneOf":
+            if matched != 1:
+                out.append(issues.oneof_mismatch(path, matched))
+                return
+        elif matched == 0:
+            yield from self._explain(node, value, path, out)
+            return
+        if node.constraints:
+            out.extend(constraint_faults(node.constraints, value, path))
+
+    def _explain(self, node: UnionNode, value: object, path: str, out: list[str]) -> _Steps:
+        """Say why no branch of an ``anyOf`` fits: by the only branch of the right type, if there is one (D31)."""
+        branches = [self.owner.resolve(branch) for branch in node.branches]
+        fitting = [branch for branch in branches if fits_type(branch, value)]
+        if len(fitting) == 1:
+            steps = self.start(fitting[0], value, path, out)
+            if steps is not None:
+                yield steps
+            return
+        phrases = [phrase_of(branch) for branch in branches]
+        if fitting or None in phrases:
+            out.append(issues.anyof_mismatch(path))
+        else:
+            out.append(issues.must_be(path, " or ".join(dict.fromkeys(cast("list[str]", phrases)))))
+
+
+def _scalar(node: ScalarNode, value: object, path: str, out: list[str]) -> None:
+    """Check a scalar: its type, then ``enum``, then ``const``; one message at most (SCHEMA-D5, D6)."""
+    fault = _type_fault(type(node), value, path)
+    if fault is not None:
+        out.append(fault)
+    elif node.enum is not None and value not in node.enum:
+        out.append(issues.not_enum(path, node.enum))
+    elif node.const is not UNSET and value != node.const:
+        out.append(issues.not_const(path, node.const))
+    elif node.constraints:
+        out.extend(constraint_faults(node.constraints, value, path))
+
+
+def _type_fault(kind: type[Any], value: object, path: str) -> str | None:
+    given = type(value)
+    if given is _EXACT[kind]:
+        return None
+    if given is float and (kind is NumberNode or kind is IntegerNode):
+        number = cast("float", value)
+        finite = number - number == 0.0 and not (number == 0.0 and copysign(1.0, number) < 0)
+        if kind is NumberNode:
+            return None if finite else issues.not_finite(path)
+        if finite and number.is_integer():
+            return None
+    return issues.must_be(path, issues.TYPE_PHRASES[_PHRASES[kind]])
+
+
+def _rest_is_lossless(declared: Mapping[str, Node], value: dict[Any, Any]) -> bool:
+    """Whether what no declared node has judged is lossless: keys, undeclared members, undefined ones.
+
+    Declared members that are clean are lossless already, cycles included, so nothing is walked twice (SCHEMA-D15).
+    """
+    for key, item in value.items():
+        if type(key) is not str or item is UNSET:
+            return False
+        if key not in declared and not is_lossless(item):
+            return False
+    return True
+
+
+def _list_is_lossless(value: list[Any], judged: bool) -> bool:
+    """Whether a list is plain and, where no item schema has judged the items, holds only lossless ones."""
+    if judged:
+        return type(value) is list or type(value) is FrozenList
+    return is_lossless(value)
+
+
+def fits_type(node: Node, value: object) -> bool:
+    """Whether a value has the JSON type that a node asks for; unions and unconstrained nodes take any."""
+    if isinstance(node, (ObjectNode, MapNode)):
+        return type(value) in _RECORDS
+    if isinstance(node, ArrayNode):
+        return isinstance(value, list)
+    if isinstance(node, (AnyNode, UnionNode, RefNode)):
+        return True
+    return _type_fault(type(node), value, "") is None
+
+
+def phrase_of(node: Node) -> str | None:
+    """Name what a node asks for (``a string``); None where no single type says it."""
+    name = _PHRASES.get(type(node))
+    return None if name is None else issues.TYPE_PHRASES[name]
