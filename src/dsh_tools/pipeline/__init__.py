@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from .guards import Guard
-from .run import Run
+from .run import ABORTED_BEFORE_DISPATCH, Run
+from .scheduler import CallLane, LaneOwner, Slot
 from .service import ExecutionMode, Tools, ToolsConfig, ToolService, ToolsPlugin
 
-__all__ = ["ExecutionMode", "Guard", "Run", "ToolService", "Tools", "ToolsConfig", "ToolsPlugin"]
+__all__ = [
+    "ABORTED_BEFORE_DISPATCH",
+    "CallLane",
+    "ExecutionMode",
+    "Guard",
+    "LaneOwner",
+    "Run",
+    "Slot",
+    "ToolService",
+    "Tools",
+    "ToolsConfig",
+    "ToolsPlugin",
+]

@@ -48,9 +48,7 @@ class GuardTable:
             DefinitionError: the guard is not callable, or is ``async`` (D29).
         """
         if not callable(guard) or inspect.iscoroutinefunction(guard):
-            raise DefinitionError(
-                "a guard must be a synchronous callable; to wait, listen on tools/pre-execute"
-            )
+            raise DefinitionError("a guard must be a synchronous callable; to wait, listen on tools/pre-execute")
         entry = _Entry(guard)
         if scope is None:
             self._global.append(entry)

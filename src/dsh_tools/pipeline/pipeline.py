@@ -24,7 +24,7 @@ from .run import Run, Runner
 from .stages.authorize import authorize, needs_authorization
 from .stages.finalize import finalize
 from .stages.invoke import invoke
-from .stages.review import review
+from .stages.review import needs_review, review
 from .stages.settle import settle
 from .stages.snapshot import snapshot_call
 
@@ -46,7 +46,7 @@ async def execute(runner: Runner, call: ToolCall) -> ToolResult:
         await invoke(run)
     if run.execution.state.cancelled:
         return await _finish_cancelled(run)
-    if run.next == "review":
+    if needs_review(run):
         await review(run)
         if run.execution.state.cancelled:
             return await _finish_cancelled(run)
@@ -76,7 +76,7 @@ async def dispatch(run: Run) -> None:
 
 async def finish(run: Run) -> ToolResult:
     """Review, finalize and settle a run that has its result (PIPE-236)."""
-    if run.next == "review":
+    if needs_review(run):
         await review(run)
     finalize(run)
     return settle(run)

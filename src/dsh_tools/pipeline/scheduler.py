@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..tools.execution import ToolCall
 from ..tools.result import ToolResult
-from .run import Run
+from .run import Run, aborted_result
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["CallLane", "LaneOwner", "Slot"]
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Slot(Generic[T]):
@@ -44,18 +43,18 @@ class Slot(Generic[T]):
         return self.task is not None and not self.task.done()
 
 
-class LaneOwner(Protocol[T_contra]):
+class LaneOwner(Protocol[T]):
     """Who is told about the calls of a lane, in order."""
 
-    def starting(self, slot: Slot[T_contra]) -> None:
+    def starting(self, slot: Slot[T]) -> None:
         """The call is about to be prepared: log it."""
         ...
 
-    async def committed(self, slot: Slot[T_contra], result: ToolResult) -> None:
+    async def committed(self, slot: Slot[T], result: ToolResult) -> None:
         """The call has its final result, and so have all before it: log it, hand it on."""
         ...
 
-    def abandoned(self, slot: Slot[T_contra]) -> None:
+    def abandoned(self, slot: Slot[T]) -> None:
         """The call was never started and never will be."""
         ...
 
@@ -87,6 +86,7 @@ class CallLane(Generic[T]):
         self._wake = asyncio.Event()
         self._closed = False
         self._failure: BaseException | None = None
+        self._policy_running = False
 
     def submit(self, call: ToolCall, tag: T) -> Slot[T]:
         """Queue a call; it starts when its turn comes."""
@@ -126,7 +126,7 @@ class CallLane(Generic[T]):
                 except asyncio.CancelledError:
                     if not work.done():
                         cancelled = True
-                        self._cancel()
+                        self._cancel(work)
                 except Exception:
                     break
         finally:
@@ -137,9 +137,12 @@ class CallLane(Generic[T]):
             raise asyncio.CancelledError
         work.result()
 
-    def _cancel(self) -> None:
+    def _cancel(self, work: asyncio.Future[None]) -> None:
+        """Cancel what runs. Listeners and approvals run on the lane's own task; the owner is never interrupted."""
         self._closed = True
         self.abandon()
+        if self._policy_running:
+            work.cancel()
         for slot in self._started:
             if slot.in_flight and slot.task is not None:
                 slot.task.cancel()
@@ -153,11 +156,12 @@ class CallLane(Generic[T]):
                     continue
             except Exception as error:
                 await self._fail(error)
+                continue
             if self._closed and not self._queue and not self._started:
                 break
+            # Nothing was awaited since the state was looked at, so no wake-up can be lost here.
             self._wake.clear()
-            if not self._has_work():
-                await self._wake.wait()
+            await self._wake.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -171,11 +175,6 @@ class CallLane(Generic[T]):
             return True
         return False
 
-    def _has_work(self) -> bool:
-        return bool(self._started and not self._started[0].in_flight) or bool(
-            self._queue and (self._signal.aborted or self._may_start(self._queue[0]))
-        )
-
     def _may_start(self, slot: Slot[T]) -> bool:
         """Classify the call now, and say whether it may start beside what runs (HOST-146 to 148, CODE-100 to 104)."""
         if self._started and self._started[-1].exclusive:
@@ -188,7 +187,11 @@ class CallLane(Generic[T]):
     async def _start(self, slot: Slot[T]) -> None:
         self._owner.starting(slot)
         self._started.append(slot)
-        slot.run = await self._tools.prepare(slot.call)
+        self._policy_running = True
+        try:
+            slot.run = await self._tools.prepare(slot.call)
+        finally:
+            self._policy_running = False
         if slot.run.next == "dispatch":
             slot.task = asyncio.create_task(self._tools.dispatch(slot.run))
             slot.task.add_done_callback(self._body_done)
@@ -198,9 +201,17 @@ class CallLane(Generic[T]):
 
     async def _commit(self, slot: Slot[T]) -> None:
         assert slot.run is not None
-        if slot.task is not None:
+        if slot.task is not None and slot.task.cancelled():
+            # Cancelled before its first step: the body never ran.
+            slot.run.execution.state.cancelled = True
+            slot.run.settle_with(aborted_result(slot.run), "review")
+        elif slot.task is not None:
             slot.task.result()
-        slot.result = await self._tools.finish(slot.run)
+        self._policy_running = True
+        try:
+            slot.result = await self._tools.finish(slot.run)
+        finally:
+            self._policy_running = False
         self._started.popleft()
         await self._owner.committed(slot, slot.result)
 

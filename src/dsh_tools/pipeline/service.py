@@ -5,7 +5,7 @@ Registrations go to the layer of the context they are made through, and end with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pydantic
@@ -209,13 +209,13 @@ class Tools:
 
     # ── running ───────────────────────────────────────────────────────────────
 
-    async def execute(self, call: ToolCall) -> ToolResult:
+    def execute(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         """Run one call through the whole pipeline and return its one result (PIPE section I).
 
         Raises:
             asyncio.CancelledError: the awaiting task was cancelled; the call has settled first.
         """
-        return await execute(self.service, call)
+        return execute(self.service, call)
 
     def execution_mode(self, call: ToolCall) -> ExecutionMode:
         """Say whether this call may overlap with others now; anything unclear is exclusive (PIPE-202 to 204)."""

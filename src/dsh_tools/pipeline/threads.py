@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..kernel.abort import AbortController, AbortSignal
@@ -39,11 +40,8 @@ class BodyThreads:
         given = execution.signal
         with AbortSignal.any((given, native.signal)) as fused:
             execution.signal = fused
-            context = contextvars.copy_context()
-            loop = asyncio.get_running_loop()
-            future = loop.run_in_executor(
-                self._pool, context.run, entry.execute, execution.arguments, execution
-            )
+            body = partial(contextvars.copy_context().run, entry.execute, execution.arguments, execution)
+            future = asyncio.get_running_loop().run_in_executor(self._pool, body)
             cancelled: asyncio.CancelledError | None = None
             while not future.done():
                 try:

@@ -18,13 +18,10 @@ def checked_content(value: Any) -> Content | None:
     Raises:
         LossyJsonError: a block holds something that is not lossless JSON (PIPE-168).
     """
-    if (
-        type(value) is tuple
-        and len(value) == 1
-        and type(value[0]) is TextBlock
-        and type(value[0].text) is str
-    ):
-        return value
+    if type(value) is tuple:
+        blocks: tuple[Any, ...] = value
+        if len(blocks) == 1 and type(blocks[0]) is TextBlock and type(blocks[0].text) is str:
+            return blocks
     content = as_content(value)
     if content is None:
         return None
@@ -34,9 +31,7 @@ def checked_content(value: Any) -> Content | None:
 def _checked_block(block: ContentBlock, index: int) -> ContentBlock:
     if isinstance(block, JsonBlock):
         return JsonBlock(snapshot(block.value))
-    fields: tuple[object, ...] = (
-        (block.data, block.mime_type) if isinstance(block, ImageBlock) else (block.text,)
-    )
+    fields: tuple[object, ...] = (block.data, block.mime_type) if isinstance(block, ImageBlock) else (block.text,)
     if not all(type(field) is str for field in fields):
         raise LossyJsonError(f"[{index}]", f"a {type(block).__name__} holds something that is not a string")
     return block

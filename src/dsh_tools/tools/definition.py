@@ -142,12 +142,7 @@ def check_timeout(definition: ToolDefinition) -> None:
     limit: object = definition.timeout_ms
     if limit is None:
         return
-    if (
-        isinstance(limit, bool)
-        or not isinstance(limit, (int, float))
-        or not math.isfinite(limit)
-        or limit <= 0
-    ):
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not math.isfinite(limit) or limit <= 0:
         raise InvalidTimeoutError(f'tool "{definition.name}" timeoutMs must be a positive finite number')
     if definition.isolation == "thread":
         raise InvalidTimeoutError(
@@ -168,6 +163,4 @@ def check_identity(definition: ToolDefinition) -> None:
     if not callable(definition.execute):
         raise DefinitionError(f'tool "{name}" execute must be callable')
     if definition.isolation not in ("task", "thread"):
-        raise DefinitionError(
-            f'tool "{name}" isolation must be "task" or "thread", got {definition.isolation!r}'
-        )
+        raise DefinitionError(f'tool "{name}" isolation must be "task" or "thread", got {definition.isolation!r}')

@@ -106,7 +106,5 @@ TOOL_PROGRESS: EmitHook[ToolExecution, object] = EmitHook("tools/progress")
 TOOLS_CHANGE: EmitHook[()] = EmitHook("tools/change")
 """Observe that the set of visible tools may have changed."""
 
-CODE_DISPATCH_LOG: WaterfallHook[DispatchLogEntry, Sequence[ContentBlock]] = WaterfallHook(
-    "tools/code-dispatch-log"
-)
+CODE_DISPATCH_LOG: WaterfallHook[DispatchLogEntry, Sequence[ContentBlock]] = WaterfallHook("tools/code-dispatch-log")
 """Replace the logged copy of a sub-call's content."""

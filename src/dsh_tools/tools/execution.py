@@ -28,24 +28,24 @@ class AgentLike(Protocol):
         ...
 
 
-class CallToken:
+class CallToken(msgspec.Struct, eq=False):
     """The opaque identity of one execution, compared by identity (PIPE-89).
 
     A nested call hands its parent's token in; the registry accepts it only while that call is live (D21).
     """
 
-    __slots__ = ("_owner",)
+    owner: object
 
-    def __init__(self, owner: object) -> None:
-        self._owner: object | None = owner
+    def __repr__(self) -> str:
+        return f"<CallToken {'settled' if self.owner is None else 'live'} at {id(self):#x}>"
 
     def is_live_in(self, owner: object) -> bool:
         """Whether this token belongs to ``owner`` and its call has not settled yet."""
-        return self._owner is owner
+        return self.owner is owner
 
     def retire(self) -> None:
         """Mark the call as settled; from now on the token authorises nothing."""
-        self._owner = None
+        self.owner = None
 
 
 class ToolCall(msgspec.Struct, frozen=True, eq=False):

@@ -43,14 +43,10 @@ def view_of_call(definition: ToolDefinition | None, arguments: Any) -> CallView 
     except HarnessError:
         return None
     present = definition.present_call
-    return _contained(
-        definition.name, "present_call", lambda: present(parsed), _CALL_TYPES, call_view_from_json
-    )
+    return _contained(definition.name, "present_call", lambda: present(parsed), _CALL_TYPES, call_view_from_json)
 
 
-def view_of_result(
-    definition: ToolDefinition | None, arguments: Any, presented: PresentedResult
-) -> ResultView | None:
+def view_of_result(definition: ToolDefinition | None, arguments: Any, presented: PresentedResult) -> ResultView | None:
     """Return the card of a settled call, or None where the generic fallback is to be shown.
 
     ``presented`` is what is persisted of the result. Otherwise like :func:`view_of_call`.

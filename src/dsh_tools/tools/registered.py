@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -47,9 +47,7 @@ class RegisteredTool:
         "schema",
     )
 
-    def __init__(
-        self, definition: ToolDefinition, output: OutputSpec, value: Schema, arguments: Schema
-    ) -> None:
+    def __init__(self, definition: ToolDefinition, output: OutputSpec, value: Schema, arguments: Schema) -> None:
         self.definition = definition
         self.name = definition.name
         self.owner: str | None = None
@@ -84,11 +82,9 @@ def _parameter_schema(name: str, declared: object) -> Schema:
         schema = compile_raw(declared.document)
     elif isinstance(declared, Mapping):
         try:
-            document: Any = snapshot(declared)
+            document: Any = snapshot(cast("object", declared))
         except LossyJsonError as error:
-            raise DefinitionError(
-                f'tool "{name}" parameters must be lossless JSON: {error.message}'
-            ) from error
+            raise DefinitionError(f'tool "{name}" parameters must be lossless JSON: {error.message}') from error
         try:
             schema = compile_json_schema(document)
         except JsonSchemaError:
@@ -116,6 +112,4 @@ def compile_definition(definition: ToolDefinition) -> RegisteredTool:
     output = check_shape(definition)
     value = _output_schema(output.schema)
     check_timeout(definition)
-    return RegisteredTool(
-        definition, output, value, _parameter_schema(definition.name, definition.parameters)
-    )
+    return RegisteredTool(definition, output, value, _parameter_schema(definition.name, definition.parameters))

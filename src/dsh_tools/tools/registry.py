@@ -44,9 +44,7 @@ class ToolRegistry:
         self._global = Layer()
         self._scoped: weakref.WeakKeyDictionary[Scope, Layer] = weakref.WeakKeyDictionary()
         self._global_view: View | None = None
-        self._views: weakref.WeakKeyDictionary[Scope, tuple[Sequence[Scope], View]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._views: weakref.WeakKeyDictionary[Scope, tuple[Sequence[Scope], View]] = weakref.WeakKeyDictionary()
 
     # ── reading ───────────────────────────────────────────────────────────────
 
@@ -90,9 +88,7 @@ class ToolRegistry:
         """Store a compiled tool, or raise and leave nothing behind (PIPE-17, 22, 23, 27)."""
         name = tool.name
         if name == RESERVED_NAME:
-            raise ReservedNameError(
-                f'tool name "{name}" is reserved for the Code Mode presentation transport'
-            )
+            raise ReservedNameError(f'tool name "{name}" is reserved for the Code Mode presentation transport')
         layer = self._peek(scope)
         if layer is not None and name in layer.tools:
             raise DuplicateToolError(

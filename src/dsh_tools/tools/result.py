@@ -70,14 +70,10 @@ def failure(
     contexts: tuple[UserMessage, ...] | UnsetType = UNSET,
 ) -> ToolFailure:
     """Return the failed result a model reads as ``Error: <message>``."""
-    return ToolFailure(
-        ErrorDetail(message, info), (TextBlock("Error: " + message),), additional_contexts=contexts
-    )
+    return ToolFailure(ErrorDetail(message, info), (TextBlock("Error: " + message),), additional_contexts=contexts)
 
 
-def failure_from(
-    error: BaseException, *, contexts: tuple[UserMessage, ...] | UnsetType = UNSET
-) -> ToolFailure:
+def failure_from(error: BaseException, *, contexts: tuple[UserMessage, ...] | UnsetType = UNSET) -> ToolFailure:
     """Return the failed result for something that was raised; only typed errors give ``info`` (PIPE-10)."""
     info = ErrorInfo(error.name, error.code) if isinstance(error, HarnessError) else UNSET
     return failure(describe_exception(error), info, contexts=contexts)

@@ -64,11 +64,7 @@ def fold_view(layers: Sequence[Layer], default_mode: Mode, transport: Registered
     mode = default_mode
     for layer in layers:
         if layer.masks:
-            entries = {
-                name: entry
-                for name, entry in entries.items()
-                if all(mask.admits(name) for mask in layer.masks)
-            }
+            entries = {name: entry for name, entry in entries.items() if all(mask.admits(name) for mask in layer.masks)}
         entries.update(layer.tools)
         if layer.mode is not None:
             mode = layer.mode

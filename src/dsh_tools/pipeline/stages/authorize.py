@@ -87,7 +87,7 @@ def _check_decision(listener: Listener, decision: object) -> None:
     """Fail closed on anything that is not a decision (D21, D37)."""
     if not isinstance(decision, (Allow, Deny, Ask)):
         what = f"expected Allow, Deny or Ask, got {type(decision).__name__}"
-    elif isinstance(decision, Allow) or decision.reason is None or isinstance(decision.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    elif isinstance(decision, Allow) or decision.reason is None or isinstance(decision.reason, str):
         return
     else:
         what = f"the reason must be a string, got {type(decision.reason).__name__}"
@@ -104,9 +104,7 @@ async def _ask(run: Run, decision: Ask) -> ToolFailure | None:
     if approver is None:
         return failure(decision.reason or f'tool "{execution.name}" requires approval (not yet supported)')
     if execution.agent is None:
-        return failure(
-            f'tool "{execution.name}" requires approval, but the call has no agent to route it through'
-        )
+        return failure(f'tool "{execution.name}" requires approval, but the call has no agent to route it through')
     answer = await approver.request(
         execution=execution,
         agent=execution.agent,

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import logging
 import secrets
+from collections.abc import Coroutine
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 import msgspec
@@ -21,7 +23,7 @@ from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorDetail, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
 from ..cancellation import BodyCancellation, cancelled_natively
-from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome
+from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from .check_output import check_output
 from .snapshot import unknown_tool
 
@@ -31,30 +33,40 @@ _log = logging.getLogger("dsh_tools")
 LOSSY_RESULT = "tool result must be losslessly JSON-serializable"
 
 
-async def invoke(run: Run) -> None:
-    """Run the body and its wrappers; on return the run carries a result and goes to review, or to its end."""
+def invoke(run: Run) -> Coroutine[Any, Any, None]:
+    """Run the body and its wrappers; afterwards the run carries a result and goes to review, or to its end."""
     wrappers = run.runner.bus.listeners(EXECUTE, run.scope)
-    if not wrappers:
-        result: ToolResult = await _run_body(run)
-    else:
-        try:
-            result = await _run_wrapped(run, wrappers)
-        except asyncio.CancelledError as error:
-            if not cancelled_natively():
-                run.settle_with(failure_from(error), "finish")
-                return
-            run.execution.state.cancelled = True
-            result = ABORTED if run.execution.state.body_ran else ABORTED_BEFORE_DISPATCH
-        except _Settled as settled:
-            run.settle_with(settled.result, "finish")
-            return
-        except Exception as error:
+    return _invoke_wrapped(run, wrappers) if wrappers else _invoke_bare(run)
+
+
+async def _invoke_bare(run: Run) -> None:
+    _leave(run, await _run_body(run))
+
+
+async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
+    try:
+        result = await _run_wrapped(run, wrappers)
+    except asyncio.CancelledError as error:
+        if not cancelled_natively():
             run.settle_with(failure_from(error), "finish")
             return
+        run.execution.state.cancelled = True
+        result = aborted_result(run)
+    except _Settled as settled:
+        run.settle_with(settled.result, "finish")
+        return
+    except Exception as error:
+        run.settle_with(failure_from(error), "finish")
+        return
+    _leave(run, result)
+
+
+def _leave(run: Run, result: ToolResult) -> None:
+    """Add what the body deferred, let an abort supersede a success, and say where the run goes."""
     state = run.execution.state
+    final = result is run.final_failure
     if state.contexts is not None or (state.concludes and not result.is_error):
         result = _with_deferred(run, result)
-    final = result is run.final_failure
     run.settle_with(abort_outcome(run, result), "finish" if final else "review")
 
 
@@ -63,7 +75,7 @@ async def _run_body(run: Run) -> ToolResult:
     execution = run.execution
     state = execution.state
     signal = execution.signal
-    if state.cancelled or state.caller_signal.aborted or signal.aborted:
+    if aborted(run) or signal.aborted:
         return ABORTED_BEFORE_DISPATCH
     entry = visible_now(run)
     if entry is None:
@@ -73,8 +85,8 @@ async def _run_body(run: Run) -> ToolResult:
         if entry.in_thread:
             value = await run.runner.threads.run(entry, execution)
         elif signal is NEVER:
-            value = entry.execute(execution.arguments, execution)
-            if inspect.isawaitable(value):
+            value: Any = entry.execute(execution.arguments, execution)
+            if type(value) is CoroutineType or inspect.isawaitable(value):
                 value = await value
         else:
             value = await _run_watched(run, entry)

@@ -28,11 +28,16 @@ from .check_output import check_output
 from .invoke import LOSSY_RESULT, visible_now
 from .snapshot import unknown_tool
 
-__all__ = ["review"]
+__all__ = ["needs_review", "review"]
 
 BLOCKED = "tool result blocked by post-execute policy"
 BOTH = "tools/post-execute accept decision cannot replace both value and content"
 NOT_ON_FAILURE = "tools/post-execute cannot replace the value of a failed result"
+
+
+def needs_review(run: Run) -> bool:
+    """Whether anything would look at this run's result; if not, the stage is skipped."""
+    return run.next == "review" and bool(run.runner.bus.listeners(POST_EXECUTE, run.scope))
 
 
 async def review(run: Run) -> None:
@@ -40,20 +45,19 @@ async def review(run: Run) -> None:
     result = run.result
     assert result is not None
     listeners = run.runner.bus.listeners(POST_EXECUTE, run.scope)
-    if listeners:
-        try:
-            subject = Review(run.execution, result)
-            decision: PostDecision = await run_waterfall(listeners, subject, Accept, _check_decision)
-            result = _apply(run, listeners[0].name, result, decision)
-        except asyncio.CancelledError as error:
-            if cancelled_natively():
-                run.execution.state.cancelled = True
-            else:
-                result = failure_from(error)
-        except LossyJsonError as error:
-            result = failure(f"{LOSSY_RESULT}\n{error.message}")
-        except Exception as error:
+    try:
+        subject = Review(run.execution, result)
+        decision: PostDecision = await run_waterfall(listeners, subject, Accept, _check_decision)
+        result = _apply(run, listeners[0].name, result, decision)
+    except asyncio.CancelledError as error:
+        if cancelled_natively():
+            run.execution.state.cancelled = True
+        else:
             result = failure_from(error)
+    except LossyJsonError as error:
+        result = failure(f"{LOSSY_RESULT}\n{error.message}")
+    except Exception as error:
+        result = failure_from(error)
     run.settle_with(abort_outcome(run, result), "finish")
 
 
@@ -83,9 +87,7 @@ def _apply(run: Run, listener: str, result: ToolResult, decision: PostDecision) 
     else:
         outcome = result
     if added:
-        outcome = msgspec.structs.replace(
-            outcome, additional_contexts=(*(outcome.additional_contexts or ()), *added)
-        )
+        outcome = msgspec.structs.replace(outcome, additional_contexts=(*(outcome.additional_contexts or ()), *added))
     return outcome
 
 

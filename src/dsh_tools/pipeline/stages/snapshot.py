@@ -107,14 +107,8 @@ def invalid_arguments(entry: RegisteredTool, arguments: Any) -> list[str]:
     return list(entry.check_arguments(arguments)) if entry.check_arguments is not None else []
 
 
-def _check(entry: RegisteredTool, arguments: Any, depth: int) -> ToolFailure | None:
-    if (
-        entry.arguments is not None
-        and entry.accepts_arguments(arguments, depth)
-        and entry.check_arguments is None
-    ):
-        return None
-    violations = invalid_arguments(entry, arguments, depth)
+def _check(entry: RegisteredTool, arguments: Any) -> ToolFailure | None:
+    violations = invalid_arguments(entry, arguments)
     if not violations:
         return None
     hints = [] if entry.arguments is None else argument_hints(entry.arguments, arguments)

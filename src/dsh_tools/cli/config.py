@@ -1,0 +1,135 @@
+"""``dsh.yaml``: what the command puts together. Every error names file, line and key.
+
+::
+
+    tools: {mode: native}
+    plugins:
+      - dsh_tools.toolkits.files:FilesPlugin
+      - use: my_project.tools
+        config: {limit: 10}
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from ..errors import ConfigError
+from ..standard import StandardConfig
+
+__all__ = ["DEFAULT_FILE", "CommandConfig", "PluginEntry", "load_config", "load_object"]
+
+DEFAULT_FILE = "dsh.yaml"
+
+
+class PluginEntry(pydantic.BaseModel):
+    """One plugin to mount: ``use`` is its import path, ``module`` or ``module:object``."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    use: str
+    config: dict[str, Any] | None = None
+
+
+class CommandConfig(StandardConfig):
+    """The whole of ``dsh.yaml``: the default composition's settings, and further plugins."""
+
+    plugins: list[PluginEntry] = []
+
+    @pydantic.field_validator("plugins", mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        return [{"use": item} if isinstance(item, str) else item for item in value]  # pyright: ignore[reportUnknownVariableType]
+
+
+def load_config(path: Path | None) -> CommandConfig:
+    """Read a configuration file; without a path, ``dsh.yaml`` here if there is one, else the defaults.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or holds a wrong value; the text is
+            ``file:line: key: what is wrong``, one line for each fault.
+    """
+    if path is None:
+        path = Path(DEFAULT_FILE)
+        if not path.is_file():
+            return CommandConfig()
+    try:
+        document: Any = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except MarkedYAMLError as error:
+        line = 0 if error.problem_mark is None else int(error.problem_mark.line) + 1
+        raise ConfigError(f"{path}:{line}: is not YAML: {error.problem or error.context}") from error
+    except YAMLError as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    if document is None:
+        return CommandConfig()
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}:1: must be a mapping of settings, such as `tools: {{mode: native}}`")
+    try:
+        return CommandConfig.model_validate(document)
+    except pydantic.ValidationError as error:
+        faults = "\n".join(_fault(path, document, fault) for fault in error.errors())
+        raise ConfigError(faults) from error
+
+
+def _fault(path: Path, document: Any, fault: Any) -> str:
+    location: Sequence[str | int] = fault["loc"]
+    key = ".".join(str(part) for part in location) or "(the file)"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        message = "unknown key"
+    return f"{path}:{_line_of(document, location)}: {key}: {message}"
+
+
+def _line_of(document: Any, location: Iterable[str | int]) -> int:
+    """Return the 1-based line of the deepest part of ``location`` that is in the file."""
+    line = 1
+    node = document
+    for part in location:
+        position = getattr(node, "lc", None)
+        if position is None:
+            break
+        try:
+            found = position.key(part) if isinstance(node, dict) else position.item(part)
+            node = node[part]  # pyright: ignore[reportUnknownVariableType]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            break
+        line = int(found[0]) + 1
+    return line
+
+
+def load_object(reference: str) -> Any:
+    """Import ``module`` or ``module:attribute``; modules beside the working directory are found, too.
+
+    Raises:
+        ConfigError: it cannot be imported, or the module has no such attribute.
+    """
+    module_name, _, attribute = reference.partition(":")
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise ConfigError(f'cannot import "{module_name}": {type(error).__name__}: {error}') from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    for part in filter(None, attribute.split(".")):
+        if not hasattr(found, part):
+            raise ConfigError(f'"{module_name}" has no "{attribute}"')
+        found = getattr(found, part)
+    return found
