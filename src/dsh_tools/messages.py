@@ -22,6 +22,7 @@ __all__ = [
     "ReasoningBlock",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Usage",
     "UserBlock",
     "UserMessage",
     "as_message",
@@ -109,9 +110,17 @@ class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assis
 Message: TypeAlias = UserMessage | AssistantMessage
 
 
-def user_message(
-    content: str | Content, source: MessageSource | None = None, *, id: str | None = None
-) -> UserMessage:
+class Usage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a request cost, in tokens; what the provider does not tell is 0."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+def user_message(content: str | Content, source: MessageSource | None = None, *, id: str | None = None) -> UserMessage:
     """Return a user message; a string becomes one text block."""
     blocks = text(content) if isinstance(content, str) else content
     return UserMessage(blocks, source or MessageSource("user"), UNSET if id is None else id)

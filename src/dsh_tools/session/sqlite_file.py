@@ -1,0 +1,195 @@
+"""The SQL of the SQLite store: one connection, used in one thread, every change one transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from ..errors import SessionError
+from .codec import decode_event, decode_header, encode_event, encode_header
+from .events import Event, SessionHeader
+from .store import SessionSummary, StoredSession, not_found, summary_title, unstored
+
+__all__ = ["SqliteFile", "Synchronous"]
+
+Synchronous = Literal["full", "normal"]
+
+_BUSY_SECONDS = 10.0
+
+_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE sessions (
+            id TEXT PRIMARY KEY,
+            created_at INTEGER NOT NULL,
+            header TEXT NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE events (
+            session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            seq INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            type TEXT NOT NULL,
+            line TEXT NOT NULL,
+            PRIMARY KEY (session, seq)
+        ) WITHOUT ROWID""",
+    ),
+)
+"""One entry for each version of the schema, oldest first; ``user_version`` counts those applied.
+
+Further tables of the store (a journal, say) come as further entries.
+"""
+
+
+class SqliteFile:
+    """A connection to a store's file; every method runs in the thread that made it.
+
+    Args:
+        path: the file; it and its folder are made where they are missing, readable by their owner only.
+        synchronous: ``full`` survives a loss of power, ``normal`` only a loss of the process.
+    """
+
+    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Made by us rather than by SQLite, because a log may hold what others should not read.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with _as_session_error(path):
+            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'full' else 'NORMAL'}")
+                self._db.execute("PRAGMA foreign_keys = ON")
+                self._migrate(path)
+            except BaseException:
+                self._db.close()
+                raise
+        self._path = path
+
+    def close(self) -> None:
+        """Close the connection; the last one folds the write-ahead log into the file."""
+        self._db.close()
+
+    def create(self, header: SessionHeader, events: Sequence[Event]) -> None:
+        """Store a new session with its first events."""
+        with self._transaction():
+            try:
+                self._db.execute(
+                    "INSERT INTO sessions VALUES (?, ?, ?)",
+                    (header.id, header.created_at, encode_header(header)),
+                )
+            except sqlite3.IntegrityError:
+                raise SessionError(f'session "{header.id}" exists already', "SESSION_ALREADY_EXISTS") from None
+            self._insert(header.id, unstored(header.id, 0, (), events) if events else events)
+
+    def append(self, session_id: str, events: Sequence[Event]) -> None:
+        """Store a batch, or the part of it that is missing."""
+        with self._transaction():
+            length = self._length(session_id)
+            first = events[0].seq
+            stored: list[str] = []
+            if first < length:
+                rows = self._db.execute(
+                    "SELECT line FROM events WHERE session = ? AND seq >= ? ORDER BY seq", (session_id, first)
+                )
+                stored = [line for (line,) in rows]
+            try:
+                self._insert(session_id, unstored(session_id, length, stored, events))
+            except sqlite3.IntegrityError as error:
+                raise SessionError(
+                    f'session "{session_id}" was changed by somebody else: {error}', "SESSION_CONFLICT"
+                ) from error
+
+    def require(self, session_id: str) -> None:
+        """Raise ``SESSION_NOT_FOUND`` unless the session is there."""
+        self._header(session_id)
+
+    def read(self, session_id: str) -> StoredSession:
+        """Return a session, header and events of one moment."""
+        with self._transaction("DEFERRED"):
+            header = self._header(session_id)
+            rows = self._db.execute("SELECT line FROM events WHERE session = ? ORDER BY seq", (session_id,)).fetchall()
+        return StoredSession(header, tuple(decode_event(line) for (line,) in rows))
+
+    def list_sessions(self) -> list[SessionSummary]:
+        """Return a summary of each session, the most recently used first."""
+        with self._transaction("DEFERRED"):
+            rows = self._db.execute(
+                """SELECT header,
+                    (SELECT MAX(seq) + 1 FROM events WHERE session = id),
+                    (SELECT time FROM events WHERE session = id ORDER BY seq DESC LIMIT 1),
+                    (SELECT line FROM events WHERE session = id AND type = 'user/message'
+                     ORDER BY seq LIMIT 1)
+                FROM sessions"""
+            ).fetchall()
+        found: list[SessionSummary] = []
+        for line, length, updated, first in rows:
+            header = decode_header(line)
+            title = summary_title(None if first is None else decode_event(first))
+            found.append(SessionSummary(header, length or 0, updated or header.created_at, title))
+        return sorted(found, key=lambda row: (-row.updated_at, row.header.id))
+
+    def delete(self, session_id: str) -> None:
+        """Remove a session; its events go with it."""
+        with self._transaction():
+            if self._db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount == 0:
+                raise not_found(session_id)
+
+    def _header(self, session_id: str) -> SessionHeader:
+        with _as_session_error(self._path):
+            row = self._db.execute("SELECT header FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        if row is None:
+            raise not_found(session_id)
+        return decode_header(row[0])
+
+    def _length(self, session_id: str) -> int:
+        row = self._db.execute("SELECT MAX(seq) FROM events WHERE session = ?", (session_id,)).fetchone()
+        return 0 if row[0] is None else row[0] + 1
+
+    def _insert(self, session_id: str, events: Sequence[Event]) -> None:
+        self._db.executemany(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+            [(session_id, event.seq, event.time, event.type, encode_event(event)) for event in events],
+        )
+
+    @contextmanager
+    def _transaction(self, kind: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Generator[None, None, None]:
+        with _as_session_error(self._path):
+            self._db.execute(f"BEGIN {kind}")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _migrate(self, path: Path) -> None:
+        if self._version() == len(_MIGRATIONS):
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            # Read again under the lock: another process may have brought the file up to date.
+            version = self._version()
+            if version > len(_MIGRATIONS):
+                raise SessionError(f"{path} was written by a newer version", "STORE_FAILED")
+            for statements in _MIGRATIONS[version:]:
+                for statement in statements:
+                    self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def _version(self) -> int:
+        return self._db.execute("PRAGMA user_version").fetchone()[0]
+
+
+@contextmanager
+def _as_session_error(path: Path) -> Generator[None, None, None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise SessionError(f"the session store {path} failed: {error}", "STORE_FAILED") from error
