@@ -1,5 +1,6 @@
 """Schemas: the DSL, the JSON Schema subset, validation and its wording. Knows nothing of tools."""
 
+from .codegen import SchemaInput, SdkTool, render_sdk_python, render_sdk_typescript, to_python, to_typescript
 from .compiled import (
     Schema,
     SchemaSource,
@@ -9,6 +10,7 @@ from .compiled import (
     validate_args,
     validate_json_schema_value,
 )
+from .dialects import Dialect, ExportableTool, ExportNote, ExportResult, export_tools
 from .hints import argument_hints
 from .json_schema import assert_object_json_schema, assert_supported_json_schema
 from .nodes import (
@@ -32,6 +34,10 @@ __all__ = [
     "AnyNode",
     "ArrayNode",
     "BooleanNode",
+    "Dialect",
+    "ExportNote",
+    "ExportResult",
+    "ExportableTool",
     "IntegerNode",
     "MapNode",
     "Node",
@@ -42,7 +48,9 @@ __all__ = [
     "RefNode",
     "ScalarNode",
     "Schema",
+    "SchemaInput",
     "SchemaSource",
+    "SdkTool",
     "StringNode",
     "UnionNode",
     "argument_hints",
@@ -52,6 +60,11 @@ __all__ = [
     "compile_parameters",
     "compile_raw",
     "compile_value",
+    "export_tools",
+    "render_sdk_python",
+    "render_sdk_typescript",
+    "to_python",
+    "to_typescript",
     "validate_args",
     "validate_json_schema_value",
 ]

@@ -32,9 +32,7 @@ __all__ = ["render_sdk_typescript", "to_typescript"]
 
 _OPEN = "Record<string, JsonValue>"
 
-_PREAMBLE = (
-    "type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue }"
-)
+_PREAMBLE = "type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue }"
 _POSTAMBLE = """\
 type ToolName = keyof ToolOutputMap
 
