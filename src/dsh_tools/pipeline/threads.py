@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,8 +41,9 @@ class BodyThreads:
         given = execution.signal
         with AbortSignal.any((given, native.signal)) as fused:
             execution.signal = fused
-            body = partial(contextvars.copy_context().run, entry.execute, execution.arguments, execution)
-            future = asyncio.get_running_loop().run_in_executor(self._pool, body)
+            body: Callable[[], Any] = partial(entry.execute, execution.arguments, execution)
+            context = contextvars.copy_context()
+            future = asyncio.get_running_loop().run_in_executor(self._pool, context.run, body)
             cancelled: asyncio.CancelledError | None = None
             while not future.done():
                 try:

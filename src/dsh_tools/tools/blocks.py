@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from ..content import Content, ContentBlock, ImageBlock, JsonBlock, TextBlock, as_content
 from ..errors import LossyJsonError
@@ -18,14 +18,17 @@ def checked_content(value: Any) -> Content | None:
     Raises:
         LossyJsonError: a block holds something that is not lossless JSON (PIPE-168).
     """
-    if type(value) is tuple:
-        blocks: tuple[Any, ...] = value
-        if len(blocks) == 1 and type(blocks[0]) is TextBlock and type(blocks[0].text) is str:
-            return blocks
-    content = as_content(value)
+    if type(value) is tuple and _is_one_text(cast("tuple[Any, ...]", value)):
+        return cast("Content", value)
+    content = as_content(cast("object", value))
     if content is None:
         return None
     return tuple(_checked_block(block, index) for index, block in enumerate(content))
+
+
+def _is_one_text(blocks: tuple[Any, ...]) -> bool:
+    """What most tools return; it is known to be fine without a copy."""
+    return len(blocks) == 1 and type(blocks[0]) is TextBlock and type(blocks[0].text) is str
 
 
 def _checked_block(block: ContentBlock, index: int) -> ContentBlock:
