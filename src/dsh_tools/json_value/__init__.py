@@ -4,7 +4,7 @@ from .frozen import CONTAINER_TYPES, FrozenDict, FrozenList, JsonScalar, JsonVal
 from .numbers import integer_text, js_number, js_string, literal_text
 from .parser import MAX_TEXT_DEPTH
 from .snapshot import depth_of, exceeds_depth, is_lossless, join_path, snapshot, snapshot_depth, thaw
-from .text import canonical_text, digest, parse_json, to_json_text
+from .text import canonical_text, digest, js_text, parse_json, to_json_text
 
 __all__ = [
     "CONTAINER_TYPES",
@@ -22,6 +22,7 @@ __all__ = [
     "join_path",
     "js_number",
     "js_string",
+    "js_text",
     "literal_text",
     "parse_json",
     "snapshot",

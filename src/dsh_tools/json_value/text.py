@@ -13,7 +13,7 @@ from .numbers import integer_text, js_number, js_string
 from .parser import MAX_TEXT_DEPTH, read_json
 from .snapshot import exceeds_depth, freeze_shallow, snapshot
 
-__all__ = ["canonical_text", "digest", "parse_json", "to_json_text"]
+__all__ = ["canonical_text", "digest", "js_text", "parse_json", "to_json_text"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -80,6 +80,19 @@ def to_json_text(value: object, *, indent: int | None = None) -> str:
         # Lone surrogates, depth, and integers longer than the encoder's limit.
         return _write(value, indent, _number_text, sort=False)
     return data.decode()
+
+
+def js_text(value: object) -> str:
+    """Write a JSON value as ``JSON.stringify`` does: declaration order, JavaScript's form for floats.
+
+    Integers are exact; lone surrogates become lower-case escapes (SCHEMA-D7).
+
+    Raises:
+        LossyJsonError: the value is not lossless JSON.
+    """
+    if type(value) not in _FROZEN:
+        value = snapshot(value)
+    return _write(value, None, _canonical_number, sort=False)
 
 
 def canonical_text(value: object) -> str:

@@ -70,13 +70,13 @@ def lossy_array(path: str) -> str:
 
 
 def missing(path: str) -> str:
-    """A required property that is absent (SCHEMA-D9)."""
-    return f"missing required property {quoted_path(path)}"
+    """A required property that is absent. The path of a key stays as it is, even when empty (SCHEMA-D9)."""
+    return f'missing required property "{path}"'
 
 
 def undeclared(path: str, keyword: str = "additionalProperties") -> str:
     """A property that a closed record does not declare (SCHEMA-D9)."""
-    return f"{quoted_path(path)} is not a declared property ({keyword}: false)"
+    return f'"{path}" is not a declared property ({keyword}: false)'
 
 
 def not_enum(path: str, options: Sequence[Any]) -> str:
