@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from ..pipeline.service import Tools
+    from ..services.approval import Approval
 
 __all__ = ["FirstPartyServices"]
 
@@ -37,9 +38,9 @@ class FirstPartyServices(ABC):
         return self.require("system_prompt")
 
     @property
-    def approval(self) -> object:
+    def approval(self) -> Approval:
         """Asks a person before a call runs."""
-        return self.require("approval")
+        return cast("Approval", self.require("approval"))
 
     @property
     def jobs(self) -> object:

@@ -6,9 +6,33 @@ its documentation at the top. Public names only.
 
 from __future__ import annotations
 
+from .approval import (
+    APPROVAL_ASKED,
+    APPROVAL_DECIDED,
+    APPROVAL_REQUEST,
+    Approval,
+    ApprovalAnswer,
+    ApprovalConfig,
+    ApprovalPlugin,
+    ApprovalRequest,
+    always,
+    open_questions,
+    scripted,
+)
 from .timeout import TimeoutConfig, TimeoutPlugin
 
 __all__ = [
+    "APPROVAL_ASKED",
+    "APPROVAL_DECIDED",
+    "APPROVAL_REQUEST",
+    "Approval",
+    "ApprovalAnswer",
+    "ApprovalConfig",
+    "ApprovalPlugin",
+    "ApprovalRequest",
     "TimeoutConfig",
     "TimeoutPlugin",
+    "always",
+    "open_questions",
+    "scripted",
 ]

@@ -140,6 +140,7 @@ class _Deadline:
         self._task = asyncio.current_task()
         self._cancellations = 0 if self._task is None else self._task.cancelling()
         self._callers_gave_up = False
+        self._overrun_seconds: float | None = None
         self._ends_at = loop.time() + limit_ms / 1000
         self._timer = loop.call_later(limit_ms / 1000, self._expire)
         self._detach = callers.add_callback(lambda: self._controller.abort(callers.reason))
@@ -167,24 +168,31 @@ class _Deadline:
     def failure(self, late: ToolResult | None = None) -> ToolFailure:
         """Return the timeout's result; ``late`` is what the chain settled with afterwards, if it did."""
         lines = [f"Error: {self._message}", *self._output.lines()]
-        if late is None or late.is_error:
-            lines.append("[the tool has stopped]")
-        else:
-            lines.append("[the tool has stopped; it went on after the limit, and its late result was dropped]")
+        overrun = self._overrun()
+        lines.append(
+            f"[the tool has stopped, {overrun:.1f} s after the limit]" if overrun else "[the tool has stopped]"
+        )
         contexts = UNSET if late is None else late.additional_contexts
         content = (TextBlock("\n".join(lines)),)
         return ToolFailure(ErrorDetail(self._message, _INFO), content, additional_contexts=contexts)
 
     def warn_if_slow(self, execution: ToolExecution) -> None:
         """Tell the operator of a body that went on long after it was told to stop."""
-        late = self._loop.time() - self._ends_at
-        if late > _SLOW_TO_STOP_SECONDS:
+        overrun = self._overrun()
+        if overrun:
             _log.warning(
                 'tool "%s" (call %s) stopped %.1f s after its time limit',
                 execution.name,
                 execution.call_id,
-                late,
+                overrun,
             )
+
+    def _overrun(self) -> float:
+        """How many seconds the tool went on after the limit; 0 for the little that stopping takes."""
+        if self._overrun_seconds is None:
+            late = self._loop.time() - self._ends_at
+            self._overrun_seconds = late if late > _SLOW_TO_STOP_SECONDS else 0.0
+        return self._overrun_seconds
 
     def _expire(self) -> None:
         # A native cancellation of the awaiting task is the caller's abort (D11); it has no signal.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -217,7 +218,7 @@ async def test_the_call_waits_for_a_body_that_will_not_stop(ctx: Context, caplog
     ended: list[str] = []
 
     async def body(args: Any, run: Any) -> str:
-        deadline = asyncio.get_running_loop().time() + 1.2
+        deadline = asyncio.get_running_loop().time() + 1.25
         while asyncio.get_running_loop().time() < deadline:
             try:
                 await asyncio.sleep(0.05)
@@ -230,10 +231,9 @@ async def test_the_call_waits_for_a_body_that_will_not_stop(ctx: Context, caplog
     with caplog.at_level(logging.WARNING, "dsh_tools"):
         result = await ctx.tools.execute(ToolCall("work", call_id="c1"))
     assert ended == ["body"]
-    assert content_text(result.content).splitlines() == [
-        "Error: tool call timed out after 50ms",
-        "[the tool has stopped; it went on after the limit, and its late result was dropped]",
-    ]
+    first, last = content_text(result.content).splitlines()
+    assert first == "Error: tool call timed out after 50ms"
+    assert re.fullmatch(r"\[the tool has stopped, \d\.\d s after the limit\]", last)
     assert [record.getMessage().split(" stopped")[0] for record in caplog.records] == ['tool "work" (call c1)']
 
 

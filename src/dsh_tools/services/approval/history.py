@@ -1,0 +1,122 @@
+"""What a session's log says about approvals: the policy in force, remembered answers, open questions.
+
+Everything here is a fold over the log, so a resumed session knows what it knew (HOST-126).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy, EndSeed, Event
+from .records import AskPolicy, Outcome, is_outcome
+
+if TYPE_CHECKING:
+    from ...session.protocol import SessionLog
+    from .records import ApprovalRequest
+
+__all__ = ["ApprovalHistory", "Histories", "open_questions", "session_of"]
+
+
+class ApprovalHistory:
+    """One session's approvals so far.
+
+    A session that begins with a copy of another's events keeps that one's policy, and none of its
+    remembered answers: they were given for the other session.
+    """
+
+    def __init__(self) -> None:
+        self.policy: AskPolicy | None = None
+        self.open: dict[str, Mapping[str, Any]] = {}
+        self._read = 0
+        self._tools: dict[str, Outcome] = {}
+        self._calls: dict[tuple[str, str], Outcome] = {}
+
+    def catch_up(self, log: SessionLog) -> None:
+        """Read the events that came since the last time."""
+        events = log.events
+        for seq in range(self._read, len(events)):
+            self.read(events[seq])
+        self._read = len(events)
+
+    def read(self, event: Event) -> None:
+        """Take one event in."""
+        if event.type == ApprovalAsked.event_type:
+            self.open[event.data["id"]] = event.data
+        elif event.type == ApprovalDecided.event_type:
+            asked = self.open.pop(event.data["id"], None)
+            if asked is not None:
+                self.remember(
+                    asked["toolName"],
+                    asked.get("argumentsDigest"),
+                    event.data["outcome"],
+                    event.data.get("remember"),
+                )
+        elif event.type == ApprovalPolicy.event_type:
+            self.policy = event.data["policy"]
+        elif event.type == EndSeed.event_type:
+            self._tools.clear()
+            self._calls.clear()
+            self.open.clear()
+
+    def remember(self, tool: str, digest: object, outcome: object, remember: object) -> None:
+        """Keep an answer that reaches beyond its call; anything else is not kept."""
+        if not is_outcome(outcome) or outcome not in ("allowed-once", "rejected"):
+            return
+        if remember == "tool":
+            self._tools[tool] = outcome
+        elif remember == "arguments" and isinstance(digest, str):
+            self._calls[(tool, digest)] = outcome
+
+    def recall(self, request: ApprovalRequest) -> Outcome | None:
+        """Return the remembered outcome for this question; the answer for exactly these arguments comes first."""
+        digest = request.arguments_digest
+        if not request.can_be_remembered or digest is None:
+            return None
+        exact = self._calls.get((request.tool_name, digest))
+        return self._tools.get(request.tool_name) if exact is None else exact
+
+
+class Histories:
+    """The history of each agent that was asked about: of its log, or kept here where it has none."""
+
+    def __init__(self) -> None:
+        self._by_owner: weakref.WeakKeyDictionary[Any, ApprovalHistory] = weakref.WeakKeyDictionary()
+
+    def of(self, agent: object) -> ApprovalHistory:
+        """Return the agent's history, up to date."""
+        log = session_of(agent)
+        history = self._by_owner.setdefault(agent if log is None else log, ApprovalHistory())
+        if log is not None:
+            history.catch_up(log)
+        return history
+
+
+def session_of(agent: object) -> SessionLog | None:
+    """Return the agent's session log, if it keeps one."""
+    return cast("SessionLog | None", getattr(agent, "session", None))
+
+
+def open_questions(events: Iterable[Event]) -> list[ApprovalAsked]:
+    """Return the questions in a log that nobody has decided, oldest first; works on any stored session."""
+    history = ApprovalHistory()
+    for event in events:
+        history.read(event)
+    return [
+        ApprovalAsked(
+            id=asked["id"],
+            tool_name=asked["toolName"],
+            **{
+                name: asked[key]
+                for name, key in (
+                    ("call_id", "callId"),
+                    ("reason", "reason"),
+                    ("arguments", "arguments"),
+                    ("arguments_digest", "argumentsDigest"),
+                )
+                if key in asked
+            },
+        )
+        for asked in history.open.values()
+    ]

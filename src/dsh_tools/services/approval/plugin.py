@@ -1,0 +1,133 @@
+"""``ctx.approval``: the service as each context sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+from msgspec import UNSET
+
+from ...kernel.abort import NEVER
+from .answerers import Answerer, as_listener
+from .records import APPROVAL_REQUEST, ApprovalAnswer, ApprovalRequest, AskPolicy, Outcome, Remember
+from .service import ApprovalService
+
+if TYPE_CHECKING:
+    from ...kernel.abort import AbortSignal
+    from ...kernel.context import Context
+    from ...kernel.effect import Disposer
+    from ...tools.execution import AgentLike, ToolExecution
+    from .history import ApprovalHistory
+
+__all__ = ["Approval", "ApprovalConfig", "ApprovalPlugin"]
+
+
+class ApprovalConfig(pydantic.BaseModel):
+    """Configuration of the approval service.
+
+    Parameters:
+        policy: ``ask`` puts questions to people, ``never`` rejects them unasked (HOST-90).
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    policy: AskPolicy = "ask"
+
+
+class Approval:
+    """The approval service bound to one context: answerers registered through it end with it."""
+
+    def __init__(self, service: ApprovalService, context: Context) -> None:
+        self._service = service
+        self._context = context
+
+    def answer_with(self, answerer: Answerer, *, prepend: bool = False) -> Disposer:
+        """Register an answerer for the agents of this context's scope, or for all.
+
+        It gets the request and returns an answer, a bare outcome, or None to leave the question to
+        the next answerer; it may be async, and is cancelled when the question is withdrawn. One that
+        raises makes the outcome ``unavailable`` (HOST-87).
+        """
+        return self._context.on(APPROVAL_REQUEST, as_listener(answerer), prepend=prepend)
+
+    def open_desk(self) -> Disposer:
+        """Say that somebody answers this scope's pending questions by :meth:`answer`; without one, and
+        without an answerer, the outcome is ``unavailable`` at once. When the last desk closes, the
+        questions that only wait for a desk end as ``unavailable``.
+        """
+        service, scope = self._service, self._context.scope
+        return self._context.effect(lambda: service.open_desk(scope), "approval desk")
+
+    @property
+    def pending(self) -> tuple[ApprovalRequest, ...]:
+        """The questions that wait for an answer now, oldest first; of all agents."""
+        return self._service.pending
+
+    def answer(
+        self, request_id: str, outcome: Outcome, reason: str | None = None, remember: Remember | None = None
+    ) -> bool:
+        """Answer a pending question; False where it is not pending any more. See :meth:`ApprovalService.answer`."""
+        return self._service.answer(request_id, outcome, reason, remember)
+
+    async def request(
+        self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal
+    ) -> ApprovalAnswer:
+        """Ask whether an execution may run; see :meth:`ApprovalService.request`."""
+        return await self._service.request(execution=execution, agent=agent, reason=reason, signal=signal)
+
+    async def ask(
+        self,
+        *,
+        agent: AgentLike,
+        tool_name: str,
+        call_id: str | None = None,
+        root_call_id: str | None = None,
+        reason: str | None = None,
+        arguments: Any = UNSET,
+        signal: AbortSignal = NEVER,
+        purpose: str = "call",
+    ) -> ApprovalAnswer:
+        """Ask about anything; see :meth:`ApprovalService.ask`."""
+        return await self._service.ask(
+            agent=agent,
+            tool_name=tool_name,
+            call_id=call_id,
+            root_call_id=root_call_id,
+            reason=reason,
+            arguments=arguments,
+            signal=signal,
+            purpose=purpose,
+        )
+
+    def policy(self, agent: AgentLike) -> AskPolicy:
+        """Return whether people are asked for this agent (HOST-90)."""
+        return self._service.policy(agent)
+
+    def set_policy(self, agent: AgentLike, policy: AskPolicy) -> None:
+        """Switch asking on or off for this agent's session; see :meth:`ApprovalService.set_policy`."""
+        self._service.set_policy(agent, policy)
+
+    def history(self, agent: AgentLike) -> ApprovalHistory:
+        """Return what this agent's session remembers of approvals."""
+        return self._service.histories.of(agent)
+
+
+class ApprovalPlugin:
+    """Provides ``ctx.approval``."""
+
+    name = "approval"
+    Config = ApprovalConfig
+
+    def apply(self, ctx: Context, config: ApprovalConfig) -> None:
+        """Provide the service; on disposal withdraw what is asked and wait for the answerers."""
+        service = _Bound(ctx, config.policy)
+        ctx.effect(lambda: service.dispose, "approval")
+        ctx.provide("approval", service)
+
+
+class _Bound(ApprovalService):
+    """The service as the kernel keeps it: every context gets its own face."""
+
+    def for_context(self, context: Context) -> Approval:
+        """Return the face for one context."""
+        return Approval(self, context)

@@ -1,0 +1,320 @@
+"""The service: asks, waits for the first answer, and keeps the record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from ...errors import ApprovalError
+from ...json_value import digest, snapshot
+from ...kernel.abort import NEVER
+from ...messages import MessageSource, user_message
+from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy
+from .history import Histories, session_of
+from .records import (
+    APPROVAL_ASKED,
+    APPROVAL_DECIDED,
+    APPROVAL_REQUEST,
+    ApprovalAnswer,
+    ApprovalRequest,
+    AskPolicy,
+    Outcome,
+    Remember,
+    is_outcome,
+    is_remember,
+    read_answer,
+)
+
+if TYPE_CHECKING:
+    from ...kernel.abort import AbortSignal
+    from ...kernel.context import Context
+    from ...kernel.scope import Scope
+    from ...session.protocol import SessionLog
+    from ...tools.execution import AgentLike, ToolExecution
+
+__all__ = ["ApprovalService"]
+
+_log = logging.getLogger("dsh_tools")
+
+_CANCELLED = ApprovalAnswer("cancelled")
+_UNAVAILABLE = ApprovalAnswer("unavailable")
+_NEVER = ApprovalAnswer("rejected", "approvals are switched off here; nobody was asked")
+
+
+class ApprovalService:
+    """Asks people, one question at a time or many at once.
+
+    Parameters:
+        context: the context that provides the service; questions are dispatched on its bus.
+        policy: what holds for sessions whose log says nothing else (HOST-90).
+    """
+
+    def __init__(self, context: Context, policy: AskPolicy = "ask") -> None:
+        self._bus = context.bus
+        self._default_policy: AskPolicy = policy
+        self._pending: dict[str, _Question] = {}
+        self._desks: list[Scope | None] = []
+        self._asking: set[asyncio.Task[ApprovalAnswer]] = set()
+        self.histories = Histories()
+
+    # ── asking ────────────────────────────────────────────────────────────────
+
+    async def request(
+        self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal
+    ) -> ApprovalAnswer:
+        """Ask whether this execution may run; what the pipeline calls (PIPE-121).
+
+        Raises:
+            ApprovalError: the agent's session has no open turn (HOST-83).
+            SessionError: the session could not record the question or the answer (HOST-85).
+        """
+        return await self.ask(
+            agent=agent,
+            tool_name=execution.name,
+            call_id=execution.call_id,
+            root_call_id=execution.root_call_id,
+            reason=reason,
+            arguments=execution.arguments,
+            signal=signal,
+        )
+
+    async def ask(
+        self,
+        *,
+        agent: AgentLike,
+        tool_name: str,
+        call_id: str | None = None,
+        root_call_id: str | None = None,
+        reason: str | None = None,
+        arguments: Any = UNSET,
+        signal: AbortSignal = NEVER,
+        purpose: str = "call",
+    ) -> ApprovalAnswer:
+        """Ask about anything; the parameters are those of :class:`ApprovalRequest`.
+
+        Raises:
+            ApprovalError: the agent's session has no open turn.
+            SessionError: the session could not record the question or the answer.
+        """
+        log = session_of(agent)
+        if log is not None and log.turn is None:
+            raise ApprovalError(f'approval for tool "{tool_name}" was asked outside an open turn', "NO_OPEN_TURN")
+        frozen = UNSET if arguments is UNSET else snapshot(arguments)
+        request = ApprovalRequest(
+            id=uuid.uuid4().hex,
+            agent=agent,
+            tool_name=tool_name,
+            signal=signal,
+            call_id=call_id,
+            root_call_id=root_call_id,
+            reason=reason,
+            arguments=frozen,
+            arguments_digest=None if frozen is UNSET else digest(frozen),
+            purpose=purpose,
+        )
+        _record_asked(log, request)
+        try:
+            answer = await self._decide(request)
+        except asyncio.CancelledError:
+            self._settle(log, request, _CANCELLED)
+            raise
+        if answer.remember is not None and not request.can_be_remembered:
+            answer = ApprovalAnswer(answer.outcome, answer.reason)
+        self._settle(log, request, answer)
+        return answer
+
+    async def _decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Check in the contract's order (HOST-86), then put the question to whoever answers first."""
+        if request.signal.aborted:
+            return _CANCELLED
+        if self.policy(request.agent) == "never":
+            return _NEVER
+        question = self._pending[request.id] = _Question(request)
+        task = asyncio.create_task(self._dispatch(question))
+        self._asking.add(task)
+        task.add_done_callback(partial(self._dispatched, question))
+        remove = request.signal.add_callback(lambda: question.settle(_CANCELLED))
+        self._bus.emit(APPROVAL_ASKED, request, scope=request.agent.scope)
+        try:
+            return await question.answer
+        finally:
+            remove()
+            del self._pending[request.id]
+            # The other front ends withdraw the question; what they still answer counts for nothing (HOST-88).
+            task.cancel()
+
+    async def _dispatch(self, question: _Question) -> ApprovalAnswer:
+        request = question.request
+        try:
+            given: object = await self._bus.waterfall(
+                APPROVAL_REQUEST, request, lambda: self._ask_desks(question), scope=request.agent.scope
+            )
+        except Exception as error:
+            if not question.answer.done():
+                _log.error('asking about tool "%s" failed', request.tool_name, exc_info=error)
+            return _UNAVAILABLE
+        answer = read_answer(given)
+        if answer is None:
+            _log.error('an approval answerer gave %r for tool "%s"; expected an outcome', given, request.tool_name)
+            return _UNAVAILABLE
+        return answer
+
+    def _dispatched(self, question: _Question, task: asyncio.Task[ApprovalAnswer]) -> None:
+        self._asking.discard(task)
+        question.settle(_UNAVAILABLE if task.cancelled() else task.result())
+
+    async def _ask_desks(self, question: _Question) -> ApprovalAnswer:
+        """The end of the chain: wait for a desk's answer, if one serves this agent."""
+        if not self._is_served(question.request):
+            return _UNAVAILABLE
+        question.waits_for_desk = True
+        return await asyncio.shield(question.answer)
+
+    def _settle(self, log: SessionLog | None, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        _record_decided(log, request, answer)
+        if log is None:
+            history = self.histories.of(request.agent)
+            history.remember(request.tool_name, request.arguments_digest, answer.outcome, answer.remember)
+        self._bus.emit(APPROVAL_DECIDED, request, answer, scope=request.agent.scope)
+
+    # ── answering from elsewhere ──────────────────────────────────────────────
+
+    @property
+    def pending(self) -> tuple[ApprovalRequest, ...]:
+        """The questions that wait for an answer now, oldest first."""
+        return tuple(question.request for question in self._pending.values())
+
+    def answer(
+        self, request_id: str, outcome: Outcome, reason: str | None = None, remember: Remember | None = None
+    ) -> bool:
+        """Answer a pending question; the first answer counts.
+
+        Returns:
+            False where the question is unknown, answered or withdrawn already.
+
+        Raises:
+            ApprovalError: the outcome or scope is none that exists, or this question cannot be remembered.
+        """
+        if not is_outcome(outcome):
+            raise ApprovalError(f"{outcome!r} is not an approval outcome", "INVALID_ANSWER")
+        if remember is not None and not is_remember(remember):
+            raise ApprovalError(f'remember must be "arguments" or "tool", got {remember!r}', "INVALID_ANSWER")
+        question = self._pending.get(request_id)
+        if question is None:
+            return False
+        if remember is not None and not question.request.can_be_remembered:
+            raise ApprovalError("the answer to this question cannot be remembered", "INVALID_ANSWER")
+        return question.settle(ApprovalAnswer(outcome, reason, remember))
+
+    def open_desk(self, scope: Scope | None) -> Callable[[], None]:
+        """Say that somebody answers by :meth:`answer` from now on; return what ends it."""
+        self._desks.append(scope)
+
+        def close() -> None:
+            self._desks.remove(scope)
+            for question in list(self._pending.values()):
+                if question.waits_for_desk and not self._is_served(question.request):
+                    question.settle(_UNAVAILABLE)
+
+        return close
+
+    def _is_served(self, request: ApprovalRequest) -> bool:
+        scope = request.agent.scope
+        chain = () if scope is None else scope.chain()
+        return any(desk is None or desk in chain for desk in self._desks)
+
+    # ── policy ────────────────────────────────────────────────────────────────
+
+    def policy(self, agent: AgentLike) -> AskPolicy:
+        """Return the policy in force for this agent: its log's last word, else the config's (HOST-90)."""
+        return self.histories.of(agent).policy or self._default_policy
+
+    def set_policy(self, agent: AgentLike, policy: AskPolicy) -> None:
+        """Switch asking on or off for this agent's session; tells the agent, unless nothing changes.
+
+        Raises:
+            ApprovalError: the policy is neither ``ask`` nor ``never``; nothing was logged.
+        """
+        if policy not in ("ask", "never"):
+            raise ApprovalError(f'policy must be "ask" or "never", got {policy!r}', "INVALID_POLICY")
+        if self.policy(agent) == policy:
+            return
+        log = session_of(agent)
+        if log is None:
+            self.histories.of(agent).policy = policy
+        else:
+            log.append(ApprovalPolicy.event_type, ApprovalPolicy(policy))
+        inject = getattr(agent, "inject", None)
+        if callable(inject):
+            inject(user_message(_NOTICES[policy], MessageSource("plugin", "approval")))
+
+    async def dispose(self) -> None:
+        """Withdraw the open questions and wait until every answerer has stopped."""
+        for question in list(self._pending.values()):
+            question.settle(_UNAVAILABLE)
+        while self._asking:
+            for task in self._asking:
+                task.cancel()
+            await asyncio.wait(self._asking)
+
+
+_NOTICES = {
+    "never": "Approvals were switched off: calls that need one are rejected without asking.",
+    "ask": "Approvals were switched on: calls that need one are put to a person.",
+}
+
+
+class _Question:
+    """A question that waits, and the answer that the first who answers sets."""
+
+    def __init__(self, request: ApprovalRequest) -> None:
+        self.request = request
+        self.answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
+        self.waits_for_desk = False
+
+    def settle(self, answer: ApprovalAnswer) -> bool:
+        """Set the answer; say whether it was the first."""
+        if self.answer.done():
+            return False
+        self.answer.set_result(answer)
+        return True
+
+
+def _record_asked(log: SessionLog | None, request: ApprovalRequest) -> None:
+    if log is None:
+        return
+    log.append(
+        ApprovalAsked.event_type,
+        ApprovalAsked(
+            id=request.id,
+            tool_name=request.tool_name,
+            call_id=_or_unset(request.call_id),
+            reason=_or_unset(request.reason),
+            arguments=request.arguments,
+            arguments_digest=_or_unset(request.arguments_digest),
+        ),
+    )
+
+
+def _record_decided(log: SessionLog | None, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+    if log is None:
+        return
+    log.append(
+        ApprovalDecided.event_type,
+        ApprovalDecided(
+            id=request.id,
+            outcome=answer.outcome,
+            reason=_or_unset(answer.reason),
+            remember=_or_unset(answer.remember),
+        ),
+    )
+
+
+def _or_unset(value: Any) -> Any:
+    return UNSET if value is None else value
