@@ -20,7 +20,14 @@ async def body(_args: Any, _run: Any) -> Any:
 
 
 def tool(**presenters: Any) -> ToolDefinition:
-    return ToolDefinition("t", "A tool.", {"type": "object"}, OutputSpec({}), body, **presenters)
+    return ToolDefinition(
+        name="t",
+        description="A tool.",
+        parameters={"type": "object"},
+        output=OutputSpec({}),
+        execute=body,
+        **presenters,
+    )
 
 
 def fails(*_: object) -> None:
