@@ -29,6 +29,8 @@ from .nodes import (
     UnionNode,
 )
 from .raw import RawSchema, compile_raw
+from .signature import FunctionSignature, read_signature
+from .types import TypedSchema, from_types
 
 __all__ = [
     "AnyNode",
@@ -38,6 +40,7 @@ __all__ = [
     "ExportNote",
     "ExportResult",
     "ExportableTool",
+    "FunctionSignature",
     "IntegerNode",
     "MapNode",
     "Node",
@@ -52,6 +55,7 @@ __all__ = [
     "SchemaSource",
     "SdkTool",
     "StringNode",
+    "TypedSchema",
     "UnionNode",
     "argument_hints",
     "assert_object_json_schema",
@@ -61,6 +65,8 @@ __all__ = [
     "compile_raw",
     "compile_value",
     "export_tools",
+    "from_types",
+    "read_signature",
     "render_sdk_python",
     "render_sdk_typescript",
     "to_python",
