@@ -4,9 +4,22 @@
 suits them. Nothing that a tool returns can command the terminal.
 """
 
+from .approval import TerminalAnswerer, TerminalApprovalConfig, TerminalApprovalPlugin
 from .console import make_console
 from .layout import Card, Limits
+from .lines import LineReader
 from .neutral import plain
 from .render import render_call, render_result
 
-__all__ = ["Card", "Limits", "make_console", "plain", "render_call", "render_result"]
+__all__ = [
+    "Card",
+    "Limits",
+    "LineReader",
+    "TerminalAnswerer",
+    "TerminalApprovalConfig",
+    "TerminalApprovalPlugin",
+    "make_console",
+    "plain",
+    "render_call",
+    "render_result",
+]

@@ -58,6 +58,10 @@ class Approval:
         service, scope = self._service, self._context.scope
         return self._context.effect(lambda: service.open_desk(scope), "approval desk")
 
+    def use_remembered(self) -> Disposer:
+        """Say that this context acts on remembered answers; without anybody who does, none are offered."""
+        return self._context.effect(self._service.use_remembered, "remembered approvals")
+
     @property
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """The questions that wait for an answer now, oldest first; of all agents."""

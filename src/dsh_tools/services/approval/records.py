@@ -54,7 +54,9 @@ class ApprovalRequest(msgspec.Struct, frozen=True, eq=False):
         arguments: the frozen arguments that will run; absent where the question is not about a call.
         arguments_digest: SHA-256 of the arguments' canonical text, in hex (D43).
         purpose: ``call``, or another word where a tool asks for something beside running,
-            such as wider permissions. Only answers to ``call`` are ever remembered.
+            such as wider permissions.
+        can_be_remembered: whether an answer may reach beyond this call; so only for the purpose
+            ``call``, and only where a policy uses remembered answers.
     """
 
     id: str
@@ -67,11 +69,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, eq=False):
     arguments: Any = UNSET
     arguments_digest: str | None = None
     purpose: str = "call"
-
-    @property
-    def can_be_remembered(self) -> bool:
-        """Whether an answer may reach beyond this one call."""
-        return self.purpose == "call" and self.arguments_digest is not None
+    can_be_remembered: bool = False
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

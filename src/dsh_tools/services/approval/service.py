@@ -60,6 +60,7 @@ class ApprovalService:
         self._default_policy: AskPolicy = policy
         self._pending: dict[str, _Question] = {}
         self._desks: list[Scope | None] = []
+        self._remembering = 0
         self._asking: set[asyncio.Task[ApprovalAnswer]] = set()
         self.histories = Histories()
 
@@ -117,6 +118,7 @@ class ApprovalService:
             arguments=frozen,
             arguments_digest=None if frozen is UNSET else digest(frozen),
             purpose=purpose,
+            can_be_remembered=self._remembering > 0 and purpose == "call" and frozen is not UNSET,
         )
         _record_asked(log, request)
         try:
@@ -228,6 +230,15 @@ class ApprovalService:
         scope = request.agent.scope
         chain = () if scope is None else scope.chain()
         return any(desk is None or desk in chain for desk in self._desks)
+
+    def use_remembered(self) -> Callable[[], None]:
+        """Say that somebody acts on remembered answers from now on, so that they are offered; return what ends it."""
+        self._remembering += 1
+
+        def end() -> None:
+            self._remembering -= 1
+
+        return end
 
     # ── policy ────────────────────────────────────────────────────────────────
 

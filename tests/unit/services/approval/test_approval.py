@@ -35,6 +35,7 @@ from dsh_tools.session.events import ApprovalPolicy
 async def ctx(no_leaks: None) -> AsyncIterator[Context]:
     context = create_context()
     await context.plugin(ApprovalPlugin())
+    context.approval.use_remembered()
     yield context
     await context.dispose()
 
@@ -535,6 +536,27 @@ async def test_a_question_of_another_purpose_is_never_remembered(ctx: Context):
     answer = await ctx.approval.ask(agent=agent, tool_name="bash", arguments={}, purpose="wider permissions")
     assert answer == ApprovalAnswer("allowed-once")
     assert "remember" not in agent.events("approval/decided")[0][1]  # type: ignore[operator]
+
+
+async def test_where_nobody_uses_them_remembered_answers_are_not_offered(no_leaks: None):
+    async with create_context() as ctx:
+        await ctx.plugin(ApprovalPlugin())
+        agent = LoggedAgent()
+        offered: list[bool] = []
+
+        def answerer(request: ApprovalRequest) -> ApprovalAnswer:
+            offered.append(request.can_be_remembered)
+            return ApprovalAnswer("allowed-once", remember="tool")
+
+        ctx.approval.answer_with(answerer)
+        await ctx.approval.ask(agent=agent, tool_name="write", arguments={})
+        use = ctx.approval.use_remembered()
+        await ctx.approval.ask(agent=agent, tool_name="write", arguments={})
+        use()
+        await ctx.approval.ask(agent=agent, tool_name="write", arguments={})
+        assert offered == [False, True, False]
+        remembered = ["remember" in data for kind, data in agent.events("approval/decided")]  # type: ignore[operator]
+        assert remembered == [False, True, False]
 
 
 async def test_observers_hear_of_questions_and_answers(ctx: Context):
