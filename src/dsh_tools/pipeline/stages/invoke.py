@@ -87,7 +87,7 @@ async def _run_body(run: Run) -> ToolResult:
         elif signal is NEVER:
             value: Any = entry.execute(execution.arguments, execution)
             if type(value) is CoroutineType or inspect.isawaitable(value):
-                value = await value
+                value = await value  # pyright: ignore[reportUnknownVariableType]
         else:
             value = await _run_watched(run, entry)
     except asyncio.CancelledError:
