@@ -1,10 +1,11 @@
 """What does the tool layer itself cost a call?
 
-    make bench WHAT=call_overhead [ARGS="--rounds 9 --seconds 0.2 --json out.json"]
+    make bench WHAT=call_overhead [ARGS="--rounds 40 --seconds 0.1 --json out.json"]
 
 A no-op async tool ``add(a: int, b: int) -> int``, from the model's JSON text to the final result, here and in six
-other packages. Every party runs in a process of its own; rounds are interleaved (ours, a peer, ours, the next peer,
-and so on), everybody has as many, and the best round of each counts. The last line is the ratio of calls per second, ours to the fastest peer.
+other packages. Every party runs in a process of its own. Rounds are short and interleaved (ours, a peer, ours, the
+next peer, and so on); everybody has as many, and the best of each counts. The last line is the ratio of calls per
+second, ours to the fastest peer.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def report(ours: list[Party], peers: list[Party]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds for each party (default 7)")
-    parser.add_argument("--seconds", type=float, default=0.15, help="length of a round (default 0.15)")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds for each party (default 20)")
+    parser.add_argument("--seconds", type=float, default=0.06, help="seconds a round takes (default 0.06)")
     parser.add_argument("--peers-python", default=str(PEERS_PYTHON), help="interpreter that has the peers")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
