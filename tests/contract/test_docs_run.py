@@ -10,18 +10,14 @@ import pytest
 from pytest_examples import CodeExample, EvalExample, find_examples
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    page for page in [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").rglob("*.md"))] if page.is_file()
-]
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").rglob("*.md"))] if page.is_file()]
 FENCES = [fence for fence in find_examples(*PAGES) if fence.prefix.startswith(("python", "py"))]
 FILES = sorted((ROOT / "examples").glob("*.py"))
 LONGEST_EXAMPLE = 60
 
 
 @pytest.mark.parametrize("fence", FENCES, ids=str)
-def test_fences_run(
-    fence: CodeExample, eval_example: EvalExample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_fences_run(fence: CodeExample, eval_example: EvalExample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     if "#>" in fence.source:
         eval_example.run_print_check(fence)  # the text after "#>" is what the line above prints

@@ -33,9 +33,7 @@ def test_imports_follow_the_layers():
 
 def test_every_part_of_the_package_has_its_layer():
     parts = {
-        path.stem
-        for path in SOURCE.iterdir()
-        if path.suffix == ".py" or (path.is_dir() and any(path.rglob("*.py")))
+        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path.is_dir() and any(path.rglob("*.py")))
     }
     assert parts - OUTSIDE - declared_layers() == set()
 
@@ -45,9 +43,6 @@ def test_nothing_imports_the_test_helpers():
         str(path.relative_to(ROOT))
         for path in SOURCE.rglob("*.py")
         if "testing" not in path.relative_to(SOURCE).parts
-        and any(
-            name in path.read_text(encoding="utf-8")
-            for name in ("dsh_tools.testing import", ".testing import")
-        )
+        and any(name in path.read_text(encoding="utf-8") for name in ("dsh_tools.testing import", ".testing import"))
     ]
     assert users == []

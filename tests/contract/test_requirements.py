@@ -76,8 +76,6 @@ def test_the_demo_runs_the_versions_that_were_tested():
 
 def test_every_dependency_has_a_reason():
     wanted = {line for name in ("demo", "test", "bench") for line in entries(REQUIREMENTS / f"{name}.in")}
-    wanted |= {requirement.name for requirement in declared(*PROJECT["optional-dependencies"])} - {
-        "dsh-tools"
-    }
+    wanted |= {requirement.name for requirement in declared(*PROJECT["optional-dependencies"])} - {"dsh-tools"}
     text = documented()
     assert sorted(name for name in wanted if f"| `{name}` |" not in text) == []

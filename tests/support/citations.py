@@ -116,9 +116,7 @@ def main() -> None:
         print(
             f"{shrink(OPEN_RULES, rules)} rules and {shrink(OPEN_FIELD_CASES, cases)} field cases taken off the lists"
         )
-    print(
-        f"open: {len(rules)} of {len(all_rules())} rules, {len(cases)} of {len(all_field_cases())} field cases"
-    )
+    print(f"open: {len(rules)} of {len(all_rules())} rules, {len(cases)} of {len(all_field_cases())} field cases")
     if "--list" in sys.argv[1:]:
         print("\n".join(rules + cases))
 

@@ -77,9 +77,7 @@ def test_a_presenter_that_raises_is_logged_and_gives_no_view(caplog: pytest.LogC
 
 
 def test_the_json_form_of_a_card_is_a_card(caplog: pytest.LogCaptureFixture):
-    assert view_of_call(tool(present_call=lambda _: {"card": "terminal", "title": "ls"}), {}) == TerminalCall(
-        "ls"
-    )
+    assert view_of_call(tool(present_call=lambda _: {"card": "terminal", "title": "ls"}), {}) == TerminalCall("ls")
     with caplog.at_level(logging.WARNING, "dsh_tools"):
         assert view_of_call(tool(present_call=lambda _: {"card": "search"}), {}) is None
         # A result's card is no card of a pending call.
