@@ -130,10 +130,10 @@ def run_emit(
             outcome = listener.fn(*args)
         # A CancelledError out of a synchronous call is a failure of the listener: nobody cancelled it.
         except (Exception, asyncio.CancelledError) as error:
-            _log_failure(hook, listener, error)
+            _log_failure(hook, listener, args, error)
             continue
         if is_awaitable(outcome):
-            _schedule(hook, listener, outcome, running)
+            _schedule(hook, listener, args, outcome, running)
 
 
 async def run_parallel(hook: str, listeners: Sequence[Listener], args: tuple[object, ...]) -> None:
@@ -187,6 +187,7 @@ def run_bail(hook: str, listeners: Sequence[Listener], args: tuple[object, ...])
 def _schedule(
     hook: str,
     listener: Listener,
+    args: tuple[object, ...],
     outcome: Awaitable[object],
     running: dict[asyncio.Task[None], Listener],
 ) -> None:
@@ -195,14 +196,14 @@ def _schedule(
     except RuntimeError as error:
         if isinstance(outcome, Coroutine):
             outcome.close()
-        _log_failure(hook, listener, error)
+        _log_failure(hook, listener, args, error)
         return
-    task = loop.create_task(_deliver(hook, listener, outcome))
+    task = loop.create_task(_deliver(hook, listener, args, outcome))
     running[task] = listener
     task.add_done_callback(running.pop)
 
 
-async def _deliver(hook: str, listener: Listener, outcome: Awaitable[object]) -> None:
+async def _deliver(hook: str, listener: Listener, args: tuple[object, ...], outcome: Awaitable[object]) -> None:
     with activity(listener.lineage):
         try:
             await outcome
@@ -210,9 +211,9 @@ async def _deliver(hook: str, listener: Listener, outcome: Awaitable[object]) ->
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            _log_failure(hook, listener, error)
+            _log_failure(hook, listener, args, error)
         except Exception as error:
-            _log_failure(hook, listener, error)
+            _log_failure(hook, listener, args, error)
 
 
 def _failure_of(listener: Listener, outcome: BaseException | asyncio.Task[object] | None) -> Exception | None:
@@ -221,8 +222,11 @@ def _failure_of(listener: Listener, outcome: BaseException | asyncio.Task[object
     return None if outcome is None else as_failure(outcome, f"listener {listener.name}")
 
 
-def _log_failure(hook: str, listener: Listener, error: BaseException) -> None:
-    _log.error('listener "%s" of "%s" failed', listener.name, hook, exc_info=error)
+def _log_failure(hook: str, listener: Listener, args: tuple[object, ...], error: BaseException) -> None:
+    # What the event is about, where its subject can say so in a few words (PIPE-181).
+    label: object = getattr(args[0], "log_label", "") if args else ""
+    about = f" ({label})" if label else ""
+    _log.warning('listener "%s" of "%s"%s failed', listener.name, hook, about, exc_info=error)
 
 
 def _qualified_name(fn: Callable[..., Any]) -> str:

@@ -171,6 +171,11 @@ class ToolExecution(msgspec.Struct, eq=False):
         """The caller's scope, by which listeners are admitted (PIPE-37)."""
         return None if self.agent is None else self.agent.scope
 
+    @property
+    def log_label(self) -> str:
+        """How a log line calls this execution (PIPE-181)."""
+        return f'tool "{self.name}", call {self.call_id}'
+
     def defer_context(self, context: UserMessage | str) -> None:
         """Add a message that the model reads after this batch of calls (PIPE-169)."""
         if self.state.frozen:
