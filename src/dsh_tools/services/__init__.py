@@ -19,6 +19,7 @@ from .approval import (
     open_questions,
     scripted,
 )
+from .policy import PolicyConfig, PolicyPlugin
 from .timeout import TimeoutConfig, TimeoutPlugin
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "ApprovalConfig",
     "ApprovalPlugin",
     "ApprovalRequest",
+    "PolicyConfig",
+    "PolicyPlugin",
     "TimeoutConfig",
     "TimeoutPlugin",
     "always",

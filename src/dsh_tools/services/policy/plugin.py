@@ -1,0 +1,99 @@
+"""The plugin: a listener on ``tools/pre-execute``, a guard for denials, and the remembered answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pydantic
+
+from ...tools.events import PRE_EXECUTE, Ask, Decision, Deny
+from ..approval import APPROVAL_REQUEST, ApprovalAnswer, ApprovalRequest
+from .rules import Action, Rule, RuleConfig, Rules
+
+if TYPE_CHECKING:
+    from ...kernel.context import Context
+    from ...kernel.hooks import Next
+    from ...tools.execution import ToolExecution
+    from ..approval import Approval
+
+__all__ = ["PolicyConfig", "PolicyPlugin"]
+
+_REMEMBERED = "as answered earlier in this session"
+
+
+class PolicyConfig(pydantic.BaseModel):
+    """Configuration of the policy.
+
+    Parameters:
+        rules: see :class:`RuleConfig`; their order does not matter.
+        default: what happens with calls that no rule matches.
+        remember: offer answers that hold for the rest of the session, and act on them.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    rules: list[RuleConfig] = pydantic.Field(default_factory=list[RuleConfig])
+    default: Action = "allow"
+    remember: bool = True
+
+
+class PolicyPlugin:
+    """Applies the configured rules to every call of the scope that it is mounted in."""
+
+    name = "policy"
+    inject = ("tools",)
+    Config = PolicyConfig
+
+    def apply(self, ctx: Context, config: PolicyConfig) -> None:
+        """Put the rules in force until the plugin goes."""
+        rules = Rules([Rule(rule) for rule in config.rules], config.default)
+        policy = _Policy(rules)
+        ctx.on(PRE_EXECUTE, policy.decide, prepend=True)
+        if rules.can_deny:
+            ctx.tools.guard(policy.guard)
+        if config.remember:
+            ctx.plugin(_RememberedAnswers)
+
+
+class _Policy:
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    async def decide(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
+        """Combine the rules' verdict with what the other listeners say; the stricter one counts."""
+        verdict = self._rules.judge(execution.name, execution.arguments)
+        if verdict.action == "deny":
+            return Deny(verdict.reason)
+        others = await next()
+        if verdict.action == "allow" or isinstance(others, Deny):
+            return others
+        reasons = [verdict.reason, others.reason if isinstance(others, Ask) else None]
+        return Ask("; ".join(reason for reason in reasons if reason) or None)
+
+    def guard(self, execution: ToolExecution) -> str | None:
+        """Deny what the rules deny, whatever a listener in front of :meth:`decide` has said."""
+        verdict = self._rules.judge(execution.name, execution.arguments)
+        if verdict.action != "deny":
+            return None
+        return verdict.reason or f'tool "{execution.name}" was denied by policy'
+
+
+class _RememberedAnswers:
+    """Answers questions as they were answered before, before anybody is asked again."""
+
+    name = "remembered-answers"
+    inject = ("approval",)
+
+    def apply(self, ctx: Context, config: object) -> None:
+        """Act on remembered answers while the approval service is there."""
+        approval = ctx.approval
+        approval.use_remembered()
+        ctx.on(APPROVAL_REQUEST, _recall_from(approval), prepend=True)
+
+
+def _recall_from(approval: Approval):
+    async def recall(request: ApprovalRequest, next: Next[ApprovalAnswer]) -> ApprovalAnswer:
+        outcome = approval.history(request.agent).recall(request)
+        return await next() if outcome is None else ApprovalAnswer(outcome, _REMEMBERED)
+
+    return recall

@@ -1,0 +1,146 @@
+"""Rules over calls, and how several are combined: deny over ask over allow (D33)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import pydantic
+
+from .globs import Glob
+from .paths import MISSING, ArgumentPath
+
+__all__ = ["Action", "Rule", "RuleConfig", "Rules", "Verdict"]
+
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+"""What a rule does with the calls that it matches."""
+
+Scalar: TypeAlias = str | bool | int | float | None
+
+_RANK: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+_UP = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+
+
+class RuleConfig(pydantic.BaseModel):
+    """One rule as it is written down.
+
+    Parameters:
+        tool: a pattern over tool names.
+        arguments: by path, a pattern for text, a value for anything else, or a list of alternatives.
+        action: ``allow``, ``ask`` or ``deny``.
+        reason: shown to the person who is asked, or to the model whose call is denied.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    tool: str = "*"
+    arguments: dict[str, Scalar | list[Scalar]] = pydantic.Field(default_factory=dict)
+    action: Action
+    reason: str | None = None
+
+    @pydantic.field_validator("tool")
+    @classmethod
+    def _check_tool(cls, value: str) -> str:
+        if not value:
+            raise ValueError('a pattern over tool names cannot be empty; "*" matches all')
+        Glob(value)
+        return value
+
+    @pydantic.field_validator("arguments")
+    @classmethod
+    def _check_arguments(cls, value: dict[str, Scalar | list[Scalar]]) -> dict[str, Scalar | list[Scalar]]:
+        for path, wanted in value.items():
+            Predicate(path, wanted)
+        return value
+
+
+class Predicate:
+    """What one argument has to be."""
+
+    __slots__ = ("_globs", "_path", "_values")
+
+    def __init__(self, path: str, wanted: Scalar | list[Scalar]) -> None:
+        alternatives = wanted if isinstance(wanted, list) else [wanted]
+        if not alternatives:
+            raise ValueError(f"{path}: a list of alternatives cannot be empty")
+        self._path = ArgumentPath(path)
+        self._globs = [Glob(one) for one in alternatives if isinstance(one, str)]
+        self._values = [one for one in alternatives if not isinstance(one, str)]
+
+    def holds(self, arguments: Any, action: Action) -> bool:
+        """Whether the arguments fit. Where the path leads to several places, an ``allow`` needs all of them to."""
+        places = self._path.select(arguments)
+        if action == "allow":
+            return bool(places) and all(self._fits(value, careful=True) for value in places)
+        return any(self._fits(value, careful=False) for value in places)
+
+    def _fits(self, value: Any, *, careful: bool) -> bool:
+        if value is MISSING:
+            return False
+        if isinstance(value, str):
+            return any(glob.matches(value) and not (careful and _reaches_up(glob, value)) for glob in self._globs)
+        return any(_same(value, one) for one in self._values)
+
+
+def _reaches_up(glob: Glob, value: str) -> bool:
+    """Whether a wildcard stands for a ``..`` in a path, which nobody who wrote the pattern meant to allow."""
+    return not glob.is_exact and _UP.search(value) is not None and _UP.search(glob.pattern) is None
+
+
+def _same(value: Any, wanted: Scalar) -> bool:
+    if isinstance(value, bool) or isinstance(wanted, bool) or value is None or wanted is None:
+        return value is wanted
+    return isinstance(value, (int, float)) and value == wanted
+
+
+class Rule:
+    """One rule, ready to match."""
+
+    __slots__ = ("_predicates", "_tool", "action", "reason")
+
+    def __init__(self, config: RuleConfig) -> None:
+        self._tool = Glob(config.tool)
+        self._predicates = [Predicate(path, wanted) for path, wanted in config.arguments.items()]
+        self.action: Action = config.action
+        self.reason = config.reason
+
+    def matches(self, tool_name: str, arguments: Any) -> bool:
+        """Whether the rule is about this call."""
+        return self._tool.matches(tool_name) and all(
+            predicate.holds(arguments, self.action) for predicate in self._predicates
+        )
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the rules say about a call."""
+
+    action: Action
+    reason: str | None = None
+
+
+class Rules:
+    """All rules together.
+
+    Parameters:
+        rules: in any order.
+        default: the verdict over calls that no rule matches.
+    """
+
+    def __init__(self, rules: Sequence[Rule], default: Action = "allow") -> None:
+        # The strongest first, so that the first that matches is the one that counts.
+        self._rules = sorted(rules, key=lambda rule: -_RANK[rule.action])
+        self._default = Verdict(default)
+
+    def judge(self, tool_name: str, arguments: Any) -> Verdict:
+        """Return the strongest matching rule's verdict; among equals the one written first gives the reason."""
+        for rule in self._rules:
+            if rule.matches(tool_name, arguments):
+                return Verdict(rule.action, rule.reason)
+        return self._default
+
+    @property
+    def can_deny(self) -> bool:
+        """Whether any call can be denied by these rules."""
+        return self._default.action == "deny" or any(rule.action == "deny" for rule in self._rules)
