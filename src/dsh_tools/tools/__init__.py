@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .cards import CallView, ResultView
+from .decorator import FunctionTool, tool
+from .define import define_tool
 from .definition import Isolation, OutputSpec, PresentedResult, ToolDefinition, render_value
 from .events import (
     CODE_DISPATCH_LOG,
@@ -27,6 +29,7 @@ from .presenting import view_of_call, view_of_result
 from .registered import RegisteredTool, ToolSchema, compile_definition
 from .registry import RESERVED_NAME, ToolRegistry
 from .result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
+from .typing_aids import ToolOptions
 from .visibility import Mode, View
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "DispatchLogEntry",
     "ErrorDetail",
     "ErrorInfo",
+    "FunctionTool",
     "Isolation",
     "Mode",
     "OutputSpec",
@@ -62,6 +66,7 @@ __all__ = [
     "ToolDefinition",
     "ToolExecution",
     "ToolFailure",
+    "ToolOptions",
     "ToolRegistry",
     "ToolResult",
     "ToolRunContext",
@@ -69,9 +74,11 @@ __all__ = [
     "ToolSuccess",
     "View",
     "compile_definition",
+    "define_tool",
     "failure",
     "failure_from",
     "render_value",
+    "tool",
     "view_of_call",
     "view_of_result",
 ]

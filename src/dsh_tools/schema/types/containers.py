@@ -65,7 +65,7 @@ def _each(convert: Any) -> Any:
             for value in values:
                 add(convert(value))
         except Fault as fault:
-            raise fault.inside(len(result)) from None
+            raise fault.inside(len(result)) from fault.__cause__
         return result
 
     return convert_all
@@ -91,7 +91,7 @@ def _values(convert: Any) -> Any:
             try:
                 result[key] = convert(value)
             except Fault as fault:
-                raise fault.inside(key) from None
+                raise fault.inside(key) from fault.__cause__
         return result
 
     return convert_all

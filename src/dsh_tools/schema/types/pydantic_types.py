@@ -84,8 +84,11 @@ def pydantic_adapter(tp: Any, names: dict[str, Any], where: str) -> TypeAdapter[
         raise refuse(where, what, _ADVICE) from error
 
 
-def pydantic_shape(adapter: TypeAdapter[Any], tp: Any, document: dict[str, Any]) -> Shape:
-    """Return the shape of a type that pydantic handles."""
+def pydantic_shape(adapter: TypeAdapter[Any], tp: Any, document: dict[str, Any], output: bool) -> Shape:
+    """Return the shape of a type that pydantic handles.
+
+    What a body returned may hold computed fields; they are dropped where it is read back.
+    """
     validator, serializer = adapter.validator, adapter.serializer
     cls = tp if is_class(tp) else None
 
@@ -95,6 +98,8 @@ def pydantic_shape(adapter: TypeAdapter[Any], tp: Any, document: dict[str, Any])
         try:
             return validator.validate_python(plain)
         except ValidationError as error:
+            if output and _drop_computed(plain, error):
+                return validator.validate_python(plain)
             raise Fault(_problems(error, plain)) from error
 
     def dump(value: Any) -> Any:
@@ -106,6 +111,19 @@ def pydantic_shape(adapter: TypeAdapter[Any], tp: Any, document: dict[str, Any])
             raise Fault.of(_first_line(error)) from error
 
     return Shape(document, Codec(load, dump, lambda value: cls is None or isinstance(value, cls)))
+
+
+def _drop_computed(value: Any, error: ValidationError) -> bool:
+    """Remove the keys that the model computes itself and refuses to be given; say whether that was all."""
+    for item in error.errors(include_url=False, include_context=False, include_input=False):
+        if item["type"] != "extra_forbidden":
+            return False
+        place = value
+        path = _path_in(value, item["loc"])
+        for segment in path[:-1]:
+            place = place[segment]
+        del place[path[-1]]
+    return True
 
 
 def _problems(error: ValidationError, value: Any) -> list[Problem]:

@@ -13,6 +13,7 @@ from typing import Any
 from .codec import Codec, Fault, Shape
 from .guards import is_dict
 from .metadata import NOTHING, Metadata, annotate
+from .scalars import load_int
 
 __all__ = ["Field", "ReadAttribute", "Record", "construct", "record_shape"]
 
@@ -33,6 +34,7 @@ class Field:
         metadata: what its annotation says beside the type.
         default: the default as JSON, advertised and filled in; NOTHING where there is none, or none that
             JSON can say.
+        settable: whether the constructor takes it; the others only go out.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Field:
     required: bool
     metadata: Metadata
     default: Any = NOTHING
+    settable: bool = True
 
 
 @dataclass(slots=True)
@@ -95,32 +98,84 @@ def _document(record: Record) -> dict[str, Any]:
 
 
 def _loader(record: Record) -> Callable[[Any], Any]:
-    plan = [(item.key, item.name, item.shape.codec.load) for item in record.fields]
+    if record.tag is None and all(item.key == item.name and item.settable for item in record.fields):
+        read = _same_names(record)
+    else:
+        read = _renamed(record)
+    fill = _filler(record)
+    build = record.build
+    if fill is None and build is None:
+        return read
+
+    def load(value: Any) -> Any:
+        found = read(value)
+        if fill is not None:
+            fill(found)
+        return found if build is None else construct(build, **found)
+
+    return load
+
+
+def _same_names(record: Record) -> Callable[[Any], dict[str, Any]]:
+    """Return the reader of a record whose JSON keys are its Python names: copy, then convert what needs it."""
+    integers = [item.key for item in record.fields if item.shape.codec.load is load_int]
+    plan = [
+        (item.key, item.shape.codec.load)
+        for item in record.fields
+        if item.shape.codec.load is not None and item.shape.codec.load is not load_int
+    ]
+
+    def read(value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = dict(value)
+        for key in integers:
+            # Nearly every integer comes as one; what is absent counts as one here.
+            if type(found.get(key, 0)) is not int:
+                found[key] = load_int(found[key])
+        for key, convert in plan:
+            if key in found:
+                try:
+                    found[key] = convert(found[key])
+                except Fault as fault:
+                    raise fault.inside(key) from fault.__cause__
+        return found
+
+    return read
+
+
+def _renamed(record: Record) -> Callable[[Any], dict[str, Any]]:
+    """Return the reader of a record that is not its own keyword arguments: renamed or tagged, or only in part."""
+    plan = [(item.key, item.name, item.shape.codec.load) for item in record.fields if item.settable]
+
+    def read(value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, name, convert in plan:
+            if key in value:
+                try:
+                    found[name] = value[key] if convert is None else convert(value[key])
+                except Fault as fault:
+                    raise fault.inside(key) from fault.__cause__
+        return found
+
+    return read
+
+
+def _filler(record: Record) -> Callable[[dict[str, Any]], None] | None:
     fills = [
         (item.name, item.default, item.shape.codec.load)
         for item in record.fields
         if record.fill and item.default is not NOTHING
     ]
-    build = record.build
+    if not fills:
+        return None
+    count = len(record.fields)
 
-    def load(value: Any) -> Any:
-        found: dict[str, Any] = {}
-        for key, name, convert in plan:
-            if key in value:
-                item = value[key]
-                if convert is not None:
-                    try:
-                        item = convert(item)
-                    except Fault as fault:
-                        raise fault.inside(key) from None
-                found[name] = item
-        if len(found) < len(plan):
+    def fill(found: dict[str, Any]) -> None:
+        if len(found) < count:
             for name, default, convert in fills:
                 if name not in found:
                     found[name] = default if convert is None else convert(default)
-        return found if build is None else construct(build, **found)
 
-    return load
+    return fill
 
 
 def construct(build: Callable[..., Any], /, *args: Any, **fields: Any) -> Any:
@@ -150,7 +205,7 @@ def _dict_dumper(record: Record) -> Callable[[Any], Any] | None:
                 try:
                     result[key] = convert(result[key])
                 except Fault as fault:
-                    raise fault.inside(key) from None
+                    raise fault.inside(key) from fault.__cause__
         return result
 
     return dump
@@ -172,7 +227,7 @@ def _object_dumper(record: Record) -> Callable[[Any], Any]:
                 try:
                     item = convert(item)
                 except Fault as fault:
-                    raise fault.inside(key) from None
+                    raise fault.inside(key) from fault.__cause__
             result[key] = item
         return result
 

@@ -87,9 +87,10 @@ def read_dataclass(tp: Any, cls: Any, reader: FieldReader) -> Record:
             metadata = dataclasses.replace(metadata, description=note)
         default = NOTHING if item.default is dataclasses.MISSING else item.default
         factory = None if item.default_factory is dataclasses.MISSING else item.default_factory
-        fields.append(
-            read_field(item.name, metadata.alias or item.name, given, metadata, default, factory, reader, owner)
-        )
+        key = metadata.alias or item.name
+        read = read_field(item.name, key, given, metadata, default, factory, reader, owner)
+        read.settable = item.init
+        fields.append(read)
     return Record(
         fields,
         cls,

@@ -208,7 +208,7 @@ class Translator:
         self.may_refuse = True
         adapter = pydantic_adapter(tp, self.names, where)
         document = pydantic_document(adapter, self.output, where)
-        shape = pydantic_shape(adapter, tp, self._adopt(document))
+        shape = pydantic_shape(adapter, tp, self._adopt(document), self.output)
         if is_class(tp):
             self._named[tp] = shape
         return shape
