@@ -1,6 +1,6 @@
 """Lossless JSON: frozen snapshots, text in and out, and JavaScript's way of writing scalars."""
 
-from .frozen import CONTAINER_TYPES, FrozenDict, FrozenList, JsonScalar, JsonValue
+from .frozen import CONTAINER_TYPES, FrozenDict, FrozenList, JsonScalar, JsonValue, members
 from .numbers import integer_text, js_number, js_string, literal_text
 from .parser import MAX_TEXT_DEPTH
 from .snapshot import depth_of, exceeds_depth, is_lossless, join_path, snapshot, snapshot_depth, thaw
@@ -24,6 +24,7 @@ __all__ = [
     "js_string",
     "js_text",
     "literal_text",
+    "members",
     "parse_json",
     "snapshot",
     "snapshot_depth",

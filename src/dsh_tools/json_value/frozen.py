@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeAlias, cast
 
-__all__ = ["CONTAINER_TYPES", "FrozenDict", "FrozenList", "JsonScalar", "JsonValue"]
+__all__ = ["CONTAINER_TYPES", "FrozenDict", "FrozenList", "JsonScalar", "JsonValue", "members"]
 
 JsonScalar: TypeAlias = "str | int | float | bool | None"
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | JsonScalar"
@@ -56,3 +57,10 @@ class FrozenList(list[Any]):
 
 CONTAINER_TYPES: frozenset[type] = frozenset({dict, list, FrozenDict, FrozenList})
 """The exact types that count as a record or a list; subclasses of others are refused (D26)."""
+
+
+def members(container: object) -> Iterable[Any]:
+    """Return what a record or list holds: a record's values, a list's items."""
+    if isinstance(container, dict):
+        return cast("dict[str, Any]", container).values()
+    return cast("list[Any]", container)

@@ -7,12 +7,12 @@ which knows the path and bears any depth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import copysign
-from typing import Any
+from typing import Any, cast
 
 from ..errors import LossyJsonError
-from .frozen import CONTAINER_TYPES, FrozenDict, FrozenList, JsonValue
+from .frozen import CONTAINER_TYPES, FrozenDict, FrozenList, JsonValue, members
 
 __all__ = ["depth_of", "exceeds_depth", "is_lossless", "join_path", "snapshot", "snapshot_depth", "thaw"]
 
@@ -20,8 +20,8 @@ _SHALLOW = 40
 _INERT: frozenset[type] = frozenset({str, int, bool, type(None)})
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
 # The frozen containers are filled through the base class, past their own refusal.
-_put = dict.__setitem__
-_put_item = list.__setitem__
+_put = cast("Callable[[dict[str, Any], str, Any], None]", dict.__setitem__)  # pyright: ignore[reportUnknownMemberType]
+_put_item = cast("Callable[[list[Any], int, Any], None]", list.__setitem__)  # pyright: ignore[reportUnknownMemberType]
 
 
 class _NotShallow(Exception):
@@ -112,7 +112,7 @@ def _freeze_dict(source: dict[str, Any], room: int) -> FrozenDict:
     for key, value in out.items():
         if type(key) is not str:
             raise _NotShallow
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _INERT:
             continue
         if kind is float:
@@ -140,7 +140,7 @@ def _freeze_list(source: list[Any], room: int) -> FrozenList:
     if room == 0:
         raise _NotShallow
     for index, value in enumerate(out):
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is dict:
             _put_item(out, index, _freeze_dict(value, room - 1))
         elif kind is list:
@@ -172,10 +172,10 @@ class _Frame:
 
     def fill(self, value: object) -> None:
         """Put the frozen copy of the current child in its place."""
-        if type(self.out) is FrozenDict:
+        if isinstance(self.out, FrozenDict):
             _put(self.out, self.key, value)
         else:
-            _put_item(self.out, self.key, value)  # pyright: ignore[reportArgumentType]
+            _put_item(self.out, self.key, value)
 
 
 def _freeze_deep(root: object) -> JsonValue:
@@ -210,7 +210,7 @@ def _next_container(frames: list[_Frame], frame: _Frame) -> dict[str, Any] | lis
         if is_record and type(key) is not str:
             frames.pop()
             raise LossyJsonError(_path_of(frames), f"key {_short(key)} is not a string")
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _INERT or kind in _FROZEN:
             continue
         if kind is dict or kind is list:
@@ -280,7 +280,6 @@ def _levels(value: object, limit: int | None) -> int:
             break
         below: list[Any] = []
         for container in level:
-            children = container.values() if isinstance(container, dict) else container
-            below.extend([child for child in children if type(child) in CONTAINER_TYPES])
+            below.extend([child for child in members(container) if type(child) in CONTAINER_TYPES])
         level = below
     return depth

@@ -18,6 +18,7 @@ __all__ = ["canonical_text", "digest", "js_text", "parse_json", "to_json_text"]
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
+_RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
 
 
 def parse_json(text: str | bytes) -> JsonValue:
@@ -37,7 +38,8 @@ def parse_json(text: str | bytes) -> JsonValue:
         value = _decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         value = _read_slowly(text)
-    if type(value) is dict or type(value) is list:
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is dict or kind is list:
         shallow = freeze_shallow(value)
         if shallow is not None:
             return shallow
@@ -149,10 +151,11 @@ def _push_container(
     """Push a container's pieces so that they pop in reading order."""
     inner = "" if indent is None else "\n" + " " * (indent * (level + 1))
     outer = "" if indent is None else "\n" + " " * (indent * level)
-    is_record = isinstance(item, dict)
+    is_record = type(item) in _RECORDS
+    entries: list[tuple[str, Any]]
     stack.append((True, outer + ("}" if is_record else "]"), level))
     if is_record:
-        keys: list[str] = sorted(item, key=_utf16) if sort else list(item)  # pyright: ignore[reportUnknownArgumentType]
+        keys: list[str] = sorted(item, key=_utf16) if sort else list(item)
         entries = [(js_string(key) + colon, item[key]) for key in keys]
     else:
         entries = [("", child) for child in item]

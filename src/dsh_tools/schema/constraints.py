@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 
-from ..json_value import canonical_text, literal_text
+from ..json_value import canonical_text, literal_text, members
 from .issues import quoted_path
 from .native import REGEX
+from .paths import ValuePath
 
 __all__ = ["constraint_faults", "pattern_problem"]
 
 
-def constraint_faults(constraints: Mapping[str, Any], value: Any, path: str) -> list[str]:
+def constraint_faults(constraints: Mapping[str, Any], value: Any, path: ValuePath) -> list[str]:
     """List the constraints that a value of the right type breaks, in the schema's order."""
     faults: list[str] = []
     for keyword, limit in constraints.items():
@@ -85,7 +86,7 @@ def _pattern(value: Any, pattern: Any) -> str | None:
 def _unique(value: Any, wanted: Any) -> str | None:
     if not wanted or not isinstance(value, list):
         return None
-    texts = [canonical_text(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    texts = [canonical_text(item) for item in members(cast("object", value))]
     return "hold no item twice" if len(set(texts)) < len(texts) else None
 
 
@@ -93,7 +94,7 @@ def _size(kind: type, noun: str, plural: str, *, least: bool) -> Callable[[Any, 
     """Make the check of a size limit: how many characters, items or properties there are."""
 
     def check(value: Any, limit: Any) -> str | None:
-        if not isinstance(value, kind) or (len(value) >= limit if least else len(value) <= limit):  # pyright: ignore[reportArgumentType]
+        if not isinstance(value, kind) or (len(value) >= limit if least else len(value) <= limit):
             return None
         bound = "at least" if least else "at most"
         return f"have {bound} {literal_text(limit)} {noun if limit == 1 else plural}"

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, TypeAlias, cast
 
 from ..errors import JsonTextError
-from ..json_value import join_path, literal_text, parse_json
+from ..json_value import literal_text, parse_json
 from .compiled import Schema
 from .issues import TYPE_PHRASES, quoted_path
 from .nodes import (
@@ -27,6 +27,7 @@ from .nodes import (
     StringNode,
     UnionNode,
 )
+from .paths import ValuePath, value_path
 from .validate import Validator, fits_type
 
 __all__ = ["MAX_HINTS", "argument_hints"]
@@ -67,7 +68,7 @@ class _Finder:
         self.hints: list[str] = []
         self.validator = Validator(schema.node, schema.definitions)
 
-    def look(self, node: Node, value: Any, path: str) -> _Steps:
+    def look(self, node: Node, value: Any, path: ValuePath) -> _Steps:
         """Look at one value and what is below it."""
         node = self.validator.resolve(node)
         if isinstance(node, UnionNode):
@@ -77,27 +78,27 @@ class _Finder:
                 yield self._object(node, cast("dict[str, Any]", value), path)
             elif isinstance(node, MapNode):
                 for key, item in cast("dict[str, Any]", value).items():
-                    yield self.look(node.values, item, join_path(path, key))
+                    yield self.look(node.values, item, (path, key))
             elif isinstance(node, ArrayNode) and node.items is not None:
                 for index, item in enumerate(cast("list[Any]", value)):
-                    yield self.look(node.items, item, join_path(path, index))
+                    yield self.look(node.items, item, (path, index))
         else:
             hint = _other_form(node, value)
             if hint is not None:
                 self.hints.append(f"{quoted_path(path)}: {hint}")
 
-    def _object(self, node: ObjectNode, value: dict[str, Any], path: str) -> _Steps:
+    def _object(self, node: ObjectNode, value: dict[str, Any], path: ValuePath) -> _Steps:
         absent = [name for name in node.properties if name not in value]
         for key, item in value.items():
             child = node.properties.get(key)
             if child is not None:
-                yield self.look(child, item, join_path(path, key))
+                yield self.look(child, item, (path, key))
             elif not node.additional or any(name in node.required for name in absent):
                 close = difflib.get_close_matches(key, absent, n=1)
                 if close:
-                    self.hints.append(f'{quoted_path(join_path(path, key))}: did you mean "{close[0]}"?')
+                    self.hints.append(f'{quoted_path((path, key))}: did you mean "{close[0]}"?')
 
-    def _union(self, node: UnionNode, value: Any, path: str) -> _Steps:
+    def _union(self, node: UnionNode, value: Any, path: ValuePath) -> _Steps:
         """Advise by the branch that was meant: the only one of the value's type, or of its discriminator."""
         branches = [self.validator.resolve(branch) for branch in node.branches]
         if any(not self._faults(branch, value, path) for branch in branches):
@@ -113,8 +114,8 @@ class _Finder:
             if forms:
                 self.hints.append(f"{quoted_path(path)}: {forms[0]}")
 
-    def _faults(self, branch: Node, value: Any, path: str) -> list[str]:
-        return Validator(branch, self.validator.definitions).violations(value, path, lossless=True)
+    def _faults(self, branch: Node, value: Any, path: ValuePath) -> list[str]:
+        return Validator(branch, self.validator.definitions).violations(value, value_path(path), lossless=True)
 
 
 def _discriminates(node: Node, value: Any) -> bool:

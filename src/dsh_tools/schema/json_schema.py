@@ -26,6 +26,7 @@ from .nodes import (
     StringNode,
     UnionNode,
 )
+from .paths import DocumentPath, document_path
 from .walk import Walk, run
 
 __all__ = ["assert_object_json_schema", "assert_supported_json_schema", "check_document", "is_list", "is_record"]
@@ -117,13 +118,17 @@ class _Checker:
         self.violations: list[str] = []
         self.ancestors: set[int] = set()
 
-    def schema(self, document: object, path: str) -> Walk[Node]:
+    def report(self, path: DocumentPath, problem: str) -> None:
+        """Note a violation: a path that ends at the fault, and what is wrong there."""
+        self.violations.append(document_path(path) + problem)
+
+    def schema(self, document: object, path: DocumentPath) -> Walk[Node]:
         """Check one schema object (SCHEMA-C3)."""
         if not is_record(document):
-            self.violations.append(f"{path} must be a schema object")
+            self.report(path, " must be a schema object")
             return AnyNode()
         if id(document) in self.ancestors:
-            self.violations.append(f"{path} is circular")
+            self.report(path, " is circular")
             return AnyNode()
         record = cast("dict[str, Any]", document)
         self.ancestors.add(id(document))
@@ -132,27 +137,27 @@ class _Checker:
         self.ancestors.discard(id(document))
         return node
 
-    def _keywords(self, record: dict[str, Any], path: str) -> dict[str, Any]:
+    def _keywords(self, record: dict[str, Any], path: DocumentPath) -> dict[str, Any]:
         """Check the keys and annotations (SCHEMA-C3); return the annotations as node fields."""
         notes: dict[str, Any] = {}
         for key, value in record.items():
             if key not in _KNOWN:
-                self.violations.append(f"{path}.{key} {_UNSUPPORTED}")
+                self.report(path, f".{key} {_UNSUPPORTED}")
             elif key in ANNOTATIONS:
                 if is_lossless(value):
                     notes[key] = snapshot(value)
                 else:
-                    self.violations.append(f"{path}.{key} annotation must be lossless JSON data")
+                    self.report(path, f".{key} annotation must be lossless JSON data")
         for key in ("description", "title"):
             if key in record and type(record[key]) is not str:
-                self.violations.append(f"{path}.{key} must be a string")
+                self.report(path, f".{key} must be a string")
                 notes.pop(key, None)
         return notes
 
-    def _shape(self, record: dict[str, Any], path: str, notes: dict[str, Any]) -> Walk[Node]:
+    def _shape(self, record: dict[str, Any], path: DocumentPath, notes: dict[str, Any]) -> Walk[Node]:
         """Check what the schema constrains (SCHEMA-C4 to C8)."""
         if "type" in record and "oneOf" in record:
-            self.violations.append(f"{path} cannot declare both type and oneOf")
+            self.report(path, " cannot declare both type and oneOf")
             return AnyNode()
         if "oneOf" in record:
             return (yield self._union(record, path, notes))
@@ -165,7 +170,7 @@ class _Checker:
                 problem = "must be a single type string (type arrays are not supported)"
             else:
                 problem = "must be one of object/array/string/number/integer/boolean/null"
-            self.violations.append(f"{path}.type {problem}")
+            self.report(path, f".type {problem}")
             return AnyNode()
         self._refuse_beside(record, path, f'is not supported on type "{kind}"', _ALLOWED[kind])
         if kind == "object":
@@ -173,51 +178,51 @@ class _Checker:
         if kind == "array":
             items: Node | None = None
             if "items" in record:
-                items = yield self.schema(record["items"], f"{path}.items")
+                items = yield self.schema(record["items"], (path, ".items"))
             return ArrayNode(items=items, **notes)
         return self._scalar(record, path, kind, notes)
 
     def _refuse_beside(
-        self, record: dict[str, Any], path: str, problem: str, allowed: frozenset[str] = frozenset()
+        self, record: dict[str, Any], path: DocumentPath, problem: str, allowed: frozenset[str] = frozenset()
     ) -> None:
         for key in _BESIDE:
             if key in record and key not in allowed:
-                self.violations.append(f"{path}.{key} {problem}")
+                self.report(path, f".{key} {problem}")
 
-    def _union(self, record: dict[str, Any], path: str, notes: dict[str, Any]) -> Walk[Node]:
+    def _union(self, record: dict[str, Any], path: DocumentPath, notes: dict[str, Any]) -> Walk[Node]:
         """Check a ``oneOf`` (SCHEMA-C6)."""
         branches: list[Node] = []
         listed = record["oneOf"]
         if not is_list(listed) or len(listed) < 2:
-            self.violations.append(f"{path}.oneOf must be an array of at least two schemas")
+            self.report(path, ".oneOf must be an array of at least two schemas")
         else:
             for index, branch in enumerate(listed):
-                branches.append((yield self.schema(branch, f"{path}.oneOf[{index}]")))
+                branches.append((yield self.schema(branch, (path, f".oneOf[{index}]"))))
         self._refuse_beside(record, path, "is not supported beside oneOf")
         return UnionNode(branches=tuple(branches), **notes)
 
-    def _object(self, record: dict[str, Any], path: str, notes: dict[str, Any]) -> Walk[Node]:
+    def _object(self, record: dict[str, Any], path: DocumentPath, notes: dict[str, Any]) -> Walk[Node]:
         """Check an object; ``required`` and ``additionalProperties`` come after all descendants (SCHEMA-C9)."""
         properties: dict[str, Node] = {}
         declared = record.get("properties")
         if "properties" in record:
             if is_record(declared):
                 for key, child in cast("dict[str, Any]", declared).items():
-                    properties[key] = yield self.schema(child, f"{path}.properties.{key}")
+                    properties[key] = yield self.schema(child, (path, f".properties.{key}"))
             else:
-                self.violations.append(f"{path}.properties must be an object of schemas")
+                self.report(path, ".properties must be an object of schemas")
         required = record.get("required")
         if "required" in record:
             if is_list(required) and all(type(name) is str for name in cast("list[Any]", required)):
                 for name in cast("list[str]", required):
                     if name not in properties:
-                        self.violations.append(f'{path}.required names "{name}" which is not in properties')
+                        self.report(path, f'.required names "{name}" which is not in properties')
             else:
-                self.violations.append(f"{path}.required must be an array of strings")
+                self.report(path, ".required must be an array of strings")
                 required = None
         additional = record.get("additionalProperties", True)
         if type(additional) is not bool:
-            self.violations.append(f"{path}.additionalProperties must be a boolean")
+            self.report(path, ".additionalProperties must be a boolean")
         return ObjectNode(
             properties=properties,
             required=tuple(cast("list[str]", required or ())),
@@ -226,7 +231,7 @@ class _Checker:
             **notes,
         )
 
-    def _scalar(self, record: dict[str, Any], path: str, kind: str, notes: dict[str, Any]) -> Node:
+    def _scalar(self, record: dict[str, Any], path: DocumentPath, kind: str, notes: dict[str, Any]) -> Node:
         """Check ``enum`` and ``const`` of a scalar (SCHEMA-C11, C12)."""
         enum: tuple[Any, ...] | None = None
         const: Any = record.get("const", UNSET)
@@ -235,10 +240,10 @@ class _Checker:
             if is_list(listed) and listed and all(is_scalar_of(kind, entry) for entry in listed):
                 enum = tuple(listed)
             else:
-                self.violations.append(f"{path}.enum must be a non-empty array of {kind} values")
+                self.report(path, f".enum must be a non-empty array of {kind} values")
         if "const" in record:
             if not is_scalar_of(kind, const):
-                self.violations.append(f"{path}.const must be a {kind} value")
+                self.report(path, f".const must be a {kind} value")
             elif enum is not None and const not in enum:
-                self.violations.append(f"{path}.const must be one of {path}.enum when both are declared")
+                self.report(path, f".const must be one of {document_path(path)}.enum when both are declared")
         return SCALARS[kind](enum=enum, const=const, **notes)

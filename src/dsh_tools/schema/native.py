@@ -38,6 +38,7 @@ __all__ = [
     "is_shallow",
     "native_validator",
     "refuse_retrieval",
+    "shallow_nodes",
 ]
 
 MAX_NATIVE_DEPTH = 512
@@ -110,6 +111,17 @@ def is_shallow(node: Node, definitions: Mapping[str, Node]) -> bool:
         if not level:
             return True
     return False
+
+
+def shallow_nodes(node: Node) -> frozenset[Node]:
+    """Return the nodes of a tree whose own subtrees are low enough to recurse over; one walk for all of them."""
+    ordered: list[Node] = [node]
+    for current in ordered:
+        ordered.extend(children_of(current))
+    heights: dict[Node, int] = {}
+    for current in reversed(ordered):
+        heights[current] = 1 + max((heights[child] for child in children_of(current)), default=0)
+    return frozenset(current for current, height in heights.items() if height <= MAX_SCHEMA_HEIGHT)
 
 
 def follows_values(node: Node, definitions: Mapping[str, Node]) -> bool:

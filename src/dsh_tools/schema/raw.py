@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 
 from ..errors import JsonSchemaError, LossyJsonError
-from ..json_value import depth_of, exceeds_depth, is_lossless, snapshot, thaw
+from ..json_value import depth_of, exceeds_depth, is_lossless, join_path, members, snapshot, thaw
 from . import issues
 from .compiled import Schema
 from .native import NATIVE_FAULTS, REGEX, refuse_retrieval
@@ -51,7 +51,7 @@ def compile_raw(document: object) -> Schema:
     try:
         frozen = snapshot(document)
     except LossyJsonError as error:
-        raise JsonSchemaError([f"{issues.join_path('schema', error.path)}: {error.reason}"]) from error
+        raise JsonSchemaError([f"{join_path('schema', error.path)}: {error.reason}"]) from error
     if exceeds_depth(frozen, _MAX_DOCUMENT_DEPTH):
         depth = depth_of(frozen)
         raise JsonSchemaError([f"schema is nested {depth} levels deep; at most {_MAX_DOCUMENT_DEPTH} are supported"])
@@ -68,7 +68,7 @@ def _validator(frozen: Any) -> Any:
     except jsonschema_rs.ValidationError as error:
         path = "schema"
         for segment in error.instance_path:
-            path = issues.join_path(path, segment)
+            path = join_path(path, segment)
         raise JsonSchemaError([f"{path} {_meaning(error)}"]) from error
     except (*NATIVE_FAULTS, jsonschema_rs.ReferencingError) as error:
         raise JsonSchemaError([f"schema cannot be compiled: {error}"]) from error
@@ -124,7 +124,8 @@ class _RawCompiled(Schema):
             # Errors quote the value they are about, and the library cannot quote very deep ones.
             if self.accepts(value, depth):
                 return []
-            return [f"{issues.quoted_path(path)} does not match its schema (too deeply nested to say where)"]
+            found = reworded(self._validator.iter_errors(_pruned(value)), path)
+            return found or [f"{issues.quoted_path(path)} does not match its schema (too deep to say where)"]
 
     def _beyond(self, value: Any, depth: int | None) -> bool:
         if self._limit is None:
@@ -132,20 +133,39 @@ class _RawCompiled(Schema):
         return exceeds_depth(value, self._limit) if depth is None else depth > self._limit
 
 
+def _pruned(value: Any) -> Any:
+    """Copy a value with empty containers where it nests deeper than errors can quote."""
+    root = thaw([value])
+    level: list[Any] = [root]
+    for _ in range(_MAX_DOCUMENT_DEPTH):
+        level = [item for held in level for item in members(held) if isinstance(item, (dict, list))]
+    for container in level:
+        container.clear()
+    return root[0]
+
+
 def _encodable(value: Any) -> Any:
     """Copy a value with a replacement character for each lone surrogate, which native text cannot hold."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    root = thaw([value])
-    pending = [root]
+    root: Any = thaw([value])
+    pending: list[Any] = [root]
     while pending:
         current = pending.pop()
-        entries: Any = list(current.items()) if isinstance(current, dict) else list(enumerate(current))
-        if isinstance(current, dict):
-            current.clear()
-        for key, child in entries:
-            key = _encodable(key) if isinstance(key, str) else key
-            current[key] = _encodable(child) if isinstance(child, str) else child
+        for key, child in _drain(current):
+            current[_encodable(key) if isinstance(key, str) else key] = (
+                _encodable(child) if isinstance(child, str) else child
+            )
             if isinstance(child, (dict, list)):
                 pending.append(child)
     return root[0]
+
+
+def _drain(container: Any) -> list[tuple[Any, Any]]:
+    """Return the entries of a container; a record is emptied, since its keys may change."""
+    if not isinstance(container, dict):
+        return list(enumerate(cast("list[Any]", container)))
+    record = cast("dict[str, Any]", container)
+    entries = list(record.items())
+    record.clear()
+    return entries

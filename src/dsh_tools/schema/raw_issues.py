@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from ..json_value import to_json_text
+from ..json_value import join_path, to_json_text
 from . import issues
 
 __all__ = ["reworded"]
@@ -25,7 +25,7 @@ def reworded(errors: Iterable[jsonschema_rs.ValidationError], path: str) -> list
 
 def _extend(path: str, error: jsonschema_rs.ValidationError) -> str:
     for segment in error.instance_path:
-        path = issues.join_path(path, segment)
+        path = join_path(path, segment)
     return path
 
 
@@ -33,7 +33,7 @@ def _violations(error: jsonschema_rs.ValidationError, path: str) -> list[str]:
     kind = error.kind.name
     facts = error.kind.as_dict()
     if kind in ("additionalProperties", "unevaluatedProperties"):
-        return [issues.undeclared(issues.join_path(path, key), kind) for key in facts["unexpected"]]
+        return [issues.undeclared(join_path(path, key), kind) for key in facts["unexpected"]]
     if kind == "oneOf":
         branches: list[list[jsonschema_rs.ValidationError]] = facts["context"]
         matched = sum(1 for branch in branches if not branch)
@@ -90,7 +90,7 @@ def _bound(phrase: str) -> Callable[[str, dict[str, Any]], str]:
 
 _WORDING: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "type": lambda path, facts: issues.must_be(path, " or ".join(_phrases(facts["types"]))),
-    "required": lambda path, facts: issues.missing(issues.join_path(path, facts["property"])),
+    "required": lambda path, facts: issues.missing(join_path(path, facts["property"])),
     "enum": lambda path, facts: issues.must_be(path, f"one of {_json(facts['options'])}"),
     "const": lambda path, facts: issues.must_be(path, _json(facts["expected_value"])),
     "falseSchema": lambda path, facts: f"{issues.quoted_path(path)} is not allowed",

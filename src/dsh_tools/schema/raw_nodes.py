@@ -87,7 +87,7 @@ class _Lowering:
         if known is None:
             target = resolve_pointer(self.document, reference)
             if target is _MISSING:
-                return AnyNode(**{key: value for key, value in notes.items() if key != "constraints"})
+                return AnyNode(**notes)
             short = reference.rpartition("/")[2] or reference
             known = short if short not in self.names.values() else reference
             self.names[reference] = known
@@ -99,12 +99,13 @@ class _Lowering:
         kinds = record["type"]
         if not is_list(kinds):
             return (yield self._of_type(record, kinds, notes))
+        constraints = {key: value for key, value in notes.items() if key == "constraints"}
         branches: list[Node] = []
-        for kind in kinds:
-            branches.append((yield self._of_type(record, kind, {})))
+        for kind in cast("list[Any]", kinds):
+            branches.append((yield self._of_type(record, kind, constraints)))
         if len(branches) == 1:
             return branches[0]
-        return UnionNode(branches=tuple(branches), mode="anyOf", **{**notes, "constraints": {}})
+        return UnionNode(branches=tuple(branches), mode="anyOf", **_without_constraints(notes))
 
     def _of_type(self, record: dict[str, Any], kind: Any, notes: dict[str, Any]) -> Walk[Node]:
         if kind == "object":
@@ -116,8 +117,8 @@ class _Lowering:
             return ArrayNode(items=items, **notes)
         if type(kind) is str and kind in SCALARS:
             const = record.get("const", UNSET)
-            listed = record.get("enum")
-            enum = tuple(entry for entry in listed if is_scalar_of(kind, entry)) if is_list(listed) else None
+            listed: list[Any] = record["enum"] if is_list(record.get("enum")) else []
+            enum = tuple(entry for entry in listed if is_scalar_of(kind, entry))
             if const is not UNSET and not is_scalar_of(kind, const):
                 const = UNSET
             return SCALARS[kind](enum=enum or None, const=const, **notes)
@@ -155,6 +156,11 @@ def _notes(record: Mapping[str, Any]) -> dict[str, Any]:
     if constraints:
         notes["constraints"] = constraints
     return notes
+
+
+def _without_constraints(notes: dict[str, Any]) -> dict[str, Any]:
+    """Leave out constraints that the branches carry already."""
+    return {key: value for key, value in notes.items() if key != "constraints"}
 
 
 def _literals(options: list[Any], notes: dict[str, Any]) -> Node:

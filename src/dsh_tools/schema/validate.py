@@ -6,16 +6,16 @@ known to be lossless, native verdicts tell which branches need no closer look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from math import copysign
 from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET
 
-from ..json_value import FrozenDict, FrozenList, is_lossless, join_path
+from ..json_value import FrozenDict, FrozenList, is_lossless
 from . import issues
 from .constraints import constraint_faults
-from .native import NATIVE_FAULTS, follows_values, native_validator
+from .native import NATIVE_FAULTS, follows_values, native_validator, shallow_nodes
 from .nodes import (
     AnyNode,
     ArrayNode,
@@ -31,15 +31,16 @@ from .nodes import (
     StringNode,
     UnionNode,
 )
+from .paths import ValuePath
 
 __all__ = ["Validator", "fits_type", "phrase_of"]
 
 _Steps: TypeAlias = "Generator[_Steps, None, None]"
-_Entry: TypeAlias = "tuple[str, type | None, Node]"
+_Entry: TypeAlias = "tuple[str, type | None, type | None, Node]"
 
 _RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
-_CONTAINERS = (ObjectNode, ArrayNode, UnionNode, MapNode)
+_CONTAINERS: frozenset[type] = frozenset({ObjectNode, ArrayNode, UnionNode, MapNode})
 _EXACT: dict[type[Any], type] = {
     StringNode: str,
     IntegerNode: int,
@@ -62,14 +63,15 @@ _PHRASES: dict[type[Any], str] = {
 class Validator:
     """Validates values against one tree of nodes; keeps what it learns about the tree."""
 
-    __slots__ = ("_entries", "_natives", "_node", "_superset", "definitions")
+    __slots__ = ("_entries", "_natives", "_node", "_shallow", "_superset", "definitions")
 
     def __init__(self, node: Node, definitions: Mapping[str, Node]) -> None:
-        self._node = node
         self.definitions = definitions
+        self._node = node
         self._superset = follows_values(node, definitions)
         self._entries: dict[ObjectNode, tuple[_Entry, ...]] = {}
         self._natives: dict[Node, Callable[[Any], bool] | None] = {}
+        self._shallow: frozenset[Node] | None = None
 
     def violations(self, value: object, path: str, *, lossless: bool) -> list[str]:
         """List what is wrong with a value.
@@ -85,10 +87,7 @@ class Validator:
                 # A recursive schema could follow a cyclic value for ever.
                 return [issues.lossy_value(path)]
         out: list[str] = []
-        self._drive(_Pass(self, lossless).start(self._node, value, path, out))
-        return out
-
-    def _drive(self, steps: _Steps | None) -> None:
+        steps = _Pass(self, lossless).start(self._node, value, path, out)
         pending = [] if steps is None else [steps]
         while pending:
             child = next(pending[-1], None)
@@ -96,6 +95,7 @@ class Validator:
                 pending.pop()
             else:
                 pending.append(child)
+        return out
 
     def resolve(self, node: Node) -> Node:
         """Follow references to what they stand for; a loop of bare references stands for anything."""
@@ -108,35 +108,35 @@ class Validator:
         return node
 
     def entries(self, node: ObjectNode) -> tuple[_Entry, ...]:
-        """Return the properties of a record, each with the Python type that needs no closer look."""
+        """Return the properties of a record, each with the Python types that need no closer look."""
         known = self._entries.get(node)
         if known is None:
-            known = tuple((key, _quick_type(child), child) for key, child in node.properties.items())
+            known = tuple((key, *_quick_types(child), child) for key, child in node.properties.items())
             self._entries[node] = known
         return known
 
-    def verdict(self, node: Node, value: object) -> bool | None:
+    def native(self, node: Node) -> Callable[[Any], bool] | None:
         """Return the native verdict on a container node; None where there is none."""
-        if self._superset or not isinstance(node, _CONTAINERS):
+        if self._superset or type(node) not in _CONTAINERS:
             return None
-        native = self._natives.get(node, UNSET)
-        if native is UNSET:
-            native = self._natives[node] = native_validator(node, self.definitions)
-        if native is None:
-            return None
-        try:
-            return cast("Callable[[Any], bool]", native)(value)
-        except NATIVE_FAULTS:
-            return None
+        known = self._natives.get(node, UNSET)
+        if known is UNSET:
+            if self._shallow is None:
+                self._shallow = shallow_nodes(self._node)
+            known = native_validator(node, self.definitions) if node in self._shallow else None
+            self._natives[node] = known
+        return known
 
 
-def _quick_type(node: Node) -> type | None:
-    """Return the exact type whose values a bare scalar node accepts without any further test."""
+def _quick_types(node: Node) -> tuple[type | None, type | None]:
+    """Return the exact types whose values a bare scalar node accepts: any of the first, lossless of the second."""
     exact = _EXACT.get(type(node))
     if exact is None or node.constraints:
-        return None
+        return None, None
     scalar = cast("ScalarNode", node)
-    return exact if scalar.enum is None and scalar.const is UNSET else None
+    if scalar.enum is not None or scalar.const is not UNSET:
+        return None, None
+    return exact, float if type(node) is NumberNode else None
 
 
 class _Pass:
@@ -148,62 +148,80 @@ class _Pass:
         self.owner = owner
         self.lossless = lossless
 
-    def start(self, node: Node, value: object, path: str, out: list[str]) -> _Steps | None:
+    def start(self, node: Node, value: object, path: ValuePath, out: list[str]) -> _Steps | None:
         """Judge a scalar at once; return the steps that a container takes."""
-        node = self.owner.resolve(node) if type(node) is RefNode else node
-        if isinstance(node, ObjectNode):
-            if type(value) in _RECORDS:
-                return self._object(node, cast("dict[Any, Any]", value), path, out)
-            out.append(issues.must_be(path, "an object"))
-        elif isinstance(node, ArrayNode):
-            if issubclass(type(value), list):
-                return self._array(node, cast("list[Any]", value), path, out)
-            out.append(issues.must_be(path, "an array"))
-        elif isinstance(node, UnionNode):
+        kind = type(node)
+        if kind in _EXACT:
+            _scalar(cast("ScalarNode", node), value, path, out)
+            return None
+        if kind is RefNode:
+            return self.start(self.owner.resolve(node), value, path, out)
+        if isinstance(node, UnionNode):
             return self._union(node, value, path, out)
-        elif isinstance(node, MapNode):
-            if type(value) in _RECORDS:
-                return self._map(node, cast("dict[Any, Any]", value), path, out)
-            out.append(issues.must_be(path, "an object"))
-        elif isinstance(node, AnyNode):
+        if isinstance(node, AnyNode):
             if not self.lossless and not is_lossless(value):
                 out.append(issues.lossy_value(path))
             elif node.constraints:
                 out.extend(constraint_faults(node.constraints, value, path))
-        else:
-            _scalar(cast("ScalarNode", node), value, path, out)
-        return None
+            return None
+        if isinstance(node, ArrayNode):
+            if issubclass(type(value), list):
+                return self._array(node, cast("list[Any]", value), path, out)
+            out.append(issues.must_be(path, "an array"))
+            return None
+        if type(value) not in _RECORDS:
+            out.append(issues.must_be(path, "an object"))
+            return None
+        record = cast("dict[Any, Any]", value)
+        if isinstance(node, ObjectNode):
+            return self._object(node, record, path, out)
+        return self._map(cast("MapNode", node), record, path, out)
 
-    def _object(self, node: ObjectNode, value: dict[Any, Any], path: str, out: list[str]) -> _Steps:
+    def _verdict(self, node: Node, value: object) -> bool | None:
+        """Return the native verdict on a lossless value; None where there is none."""
+        native = self.owner.native(node) if self.lossless else None
+        if native is None:
+            return None
+        try:
+            return native(value)
+        except NATIVE_FAULTS:
+            return None
+
+    def _object(self, node: ObjectNode, value: dict[Any, Any], path: ValuePath, out: list[str]) -> _Steps:
         """Check a record in the contract's order (SCHEMA-D9)."""
         mark = len(out)
+        lossless = self.lossless
         for name in node.required:
             if value.get(name, UNSET) is UNSET:
-                out.append(issues.missing(join_path(path, name)))
-        for key, quick, child in self.owner.entries(node):
+                out.append(issues.missing((path, name)))
+        for key, quick, lossless_quick, child in self.owner.entries(node):
             item = value.get(key, UNSET)
-            if item is UNSET or type(item) is quick or (self.lossless and self.owner.verdict(child, item)):
+            kind = type(item)  # pyright: ignore[reportUnknownVariableType]
+            if kind is quick or (kind is lossless_quick and lossless) or item is UNSET:
                 continue
-            steps = self.start(child, item, join_path(path, key), out)
+            if quick is None and self._verdict(child, item):
+                continue
+            steps = self.start(child, item, (path, key), out)
             if steps is not None:
                 yield steps
         if not node.additional:
             for key in value:
                 if type(key) is str and key not in node.properties:
-                    out.append(issues.undeclared(join_path(path, key)))
-        if not self.lossless and len(out) == mark and not _rest_is_lossless(node.properties, value):
+                    out.append(issues.undeclared((path, key)))
+        if not lossless and len(out) == mark and not _rest_is_lossless(node.properties, value):
             out.append(issues.lossy_object(path))
         elif node.constraints:
             out.extend(constraint_faults(node.constraints, value, path))
 
-    def _map(self, node: MapNode, value: dict[Any, Any], path: str, out: list[str]) -> _Steps:
+    def _map(self, node: MapNode, value: dict[Any, Any], path: ValuePath, out: list[str]) -> _Steps:
         """Check a record of like values (D31)."""
         mark = len(out)
-        quick = _quick_type(node.values)
+        quick, lossless_quick = _quick_types(node.values)
         for key, item in value.items():
-            if type(item) is quick or type(key) is not str:
+            kind = type(item)  # pyright: ignore[reportUnknownVariableType]
+            if kind is quick or (kind is lossless_quick and self.lossless) or type(key) is not str:
                 continue
-            steps = self.start(node.values, item, join_path(path, key), out)
+            steps = self.start(node.values, item, (path, key), out)
             if steps is not None:
                 yield steps
         if not self.lossless and len(out) == mark and any(type(key) is not str for key in value):
@@ -211,16 +229,25 @@ class _Pass:
         elif node.constraints:
             out.extend(constraint_faults(node.constraints, value, path))
 
-    def _array(self, node: ArrayNode, value: list[Any], path: str, out: list[str]) -> _Steps:
+    def _array(self, node: ArrayNode, value: list[Any], path: ValuePath, out: list[str]) -> _Steps:
         """Check a list item by item (SCHEMA-D11)."""
         mark = len(out)
         items = node.items
         if items is not None:
-            quick = _quick_type(items)
-            for index, item in enumerate(list.__iter__(value)):
-                if type(item) is quick or (self.lossless and self.owner.verdict(items, item)):
+            quick, lossless_quick = _quick_types(items)
+            native = self.owner.native(items) if self.lossless else None
+            # The base class's own iterator: a subclass may have ideas of its own.
+            for index, item in enumerate(cast("Iterator[Any]", list.__iter__(value))):  # pyright: ignore[reportUnknownMemberType]
+                kind = type(item)  # pyright: ignore[reportUnknownVariableType]
+                if kind is quick or (kind is lossless_quick and self.lossless):
                     continue
-                steps = self.start(items, item, f"{path}[{index}]", out)
+                if native is not None:
+                    try:
+                        if native(item):
+                            continue
+                    except NATIVE_FAULTS:
+                        pass
+                steps = self.start(items, item, (path, index), out)
                 if steps is not None:
                     yield steps
         if not self.lossless and len(out) == mark and not _list_is_lossless(value, items is not None):
@@ -228,33 +255,26 @@ class _Pass:
         elif node.constraints:
             out.extend(constraint_faults(node.constraints, value, path))
 
-    def _union(self, node: UnionNode, value: object, path: str, out: list[str]) -> _Steps:
+    def _union(self, node: UnionNode, value: object, path: ValuePath, out: list[str]) -> _Steps:
         """Count the branches that accept the value; each is tried, whatever the others said (SCHEMA-D12)."""
         matched = 0
-        found: list[list[str]] = []
         for branch in node.branches:
-            verdict = self.owner.verdict(branch, value) if self.lossless else None
+            verdict = self._verdict(branch, value)
             if verdict is None:
                 faults: list[str] = []
                 steps = self.start(branch, value, path, faults)
                 if steps is not None:
                     yield steps
-                found.append(faults)
                 verdict = not faults
-            else:
-                found.append([])
             matched += verdict
-        if node.mode == "oneOf":
-            if matched != 1:
-                out.append(issues.oneof_mismatch(path, matched))
-                return
+        if node.mode == "oneOf" and matched != 1:
+            out.append(issues.oneof_mismatch(path, matched))
         elif matched == 0:
             yield from self._explain(node, value, path, out)
-            return
-        if node.constraints:
+        elif node.constraints:
             out.extend(constraint_faults(node.constraints, value, path))
 
-    def _explain(self, node: UnionNode, value: object, path: str, out: list[str]) -> _Steps:
+    def _explain(self, node: UnionNode, value: object, path: ValuePath, out: list[str]) -> _Steps:
         """Say why no branch of an ``anyOf`` fits: by the only branch of the right type, if there is one (D31)."""
         branches = [self.owner.resolve(branch) for branch in node.branches]
         fitting = [branch for branch in branches if fits_type(branch, value)]
@@ -270,7 +290,7 @@ class _Pass:
             out.append(issues.must_be(path, " or ".join(dict.fromkeys(cast("list[str]", phrases)))))
 
 
-def _scalar(node: ScalarNode, value: object, path: str, out: list[str]) -> None:
+def _scalar(node: ScalarNode, value: object, path: ValuePath, out: list[str]) -> None:
     """Check a scalar: its type, then ``enum``, then ``const``; one message at most (SCHEMA-D5, D6)."""
     fault = _type_fault(type(node), value, path)
     if fault is not None:
@@ -283,7 +303,7 @@ def _scalar(node: ScalarNode, value: object, path: str, out: list[str]) -> None:
         out.extend(constraint_faults(node.constraints, value, path))
 
 
-def _type_fault(kind: type[Any], value: object, path: str) -> str | None:
+def _type_fault(kind: type[Any], value: object, path: ValuePath) -> str | None:
     given = type(value)
     if given is _EXACT[kind]:
         return None
