@@ -12,34 +12,23 @@ from subject import Subject, json_text
 
 from dsh_tools.kernel import Context, create_context
 from dsh_tools.pipeline import ToolsPlugin
-from dsh_tools.tools import EXECUTE, POST_EXECUTE, PRE_EXECUTE, TOOL_RESULT, OutputSpec, ToolCall, ToolDefinition
-
-PARAMETERS = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
+from dsh_tools.tools import EXECUTE, POST_EXECUTE, PRE_EXECUTE, TOOL_RESULT, ToolCall, tool
 
 
-async def add(args: Any, _run: Any) -> int:
-    return args["a"] + args["b"]
+async def add(a: int, b: int) -> int:
+    """Add two integers.
 
-
-def add_tool(name: str) -> ToolDefinition:
-    return ToolDefinition(
-        name=name,
-        description="Add two integers.",
-        parameters=PARAMETERS,
-        output=OutputSpec({"type": "integer"}),
-        execute=add,
-    )
+    Args:
+        a: the first
+        b: the second
+    """
+    return a + b
 
 
 async def application() -> Context:
     context = create_context()
     await context.plugin(ToolsPlugin())
-    context.tools.register(add_tool("add"))
+    context.tools.register(tool(add))
     return context
 
 
@@ -74,7 +63,7 @@ async def with_a_thousand_tools() -> Subject:
     """A thousand registered tools, of which one is called."""
     context = await application()
     for number in range(999):
-        context.tools.register(add_tool(f"add_{number}"))
+        context.tools.register(tool(name=f"add_{number}")(add))
     return calls_of(context)
 
 
