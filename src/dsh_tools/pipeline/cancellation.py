@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
 
-__all__ = ["BodyCancellation", "cancelled_natively", "finish_shielded"]
+__all__ = ["BodyCancellation", "NativeCancellation", "finish_shielded"]
 
 T = TypeVar("T")
 
 
-def cancelled_natively() -> bool:
-    """Whether somebody cancelled the current task; a stray CancelledError has no such request behind it."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+class NativeCancellation:
+    """Tells whether somebody has cancelled the current task since this was made.
+
+    A stray CancelledError has no such request behind it; a request that was swallowed still counts.
+    """
+
+    __slots__ = ("_before", "_task")
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self._before = 0 if self._task is None else self._task.cancelling()
+
+    @property
+    def requested(self) -> bool:
+        """Whether a cancellation was asked for."""
+        return self._task is not None and self._task.cancelling() > self._before
 
 
 async def finish_shielded(work: Coroutine[Any, Any, T]) -> T:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..kernel.abort import AbortController, AbortSignal
+from .cancellation import finish_shielded
 
 if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
@@ -63,5 +65,21 @@ class BodyThreads:
     async def dispose(self) -> None:
         """Wait for running bodies and end the threads."""
         pool, self._pool = self._pool, None
-        if pool is not None:
-            await asyncio.to_thread(pool.shutdown, wait=True)
+        if pool is None:
+            return
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        def wait() -> None:
+            pool.shutdown(wait=True)
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+        # A thread of its own: the loop's default pool would keep one for good.
+        waiter = threading.Thread(target=wait, name="dsh-tools-shutdown")
+        waiter.start()
+        await finish_shielded(_wait_for(ended))
+        waiter.join()
+
+
+async def _wait_for(ended: asyncio.Future[None]) -> None:
+    await ended

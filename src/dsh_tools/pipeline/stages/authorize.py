@@ -9,7 +9,7 @@ from ...errors import HarnessError, ListenerError
 from ...kernel.hooks import Listener, run_waterfall
 from ...tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ...tools.result import ToolFailure, failure, failure_from
-from ..cancellation import cancelled_natively
+from ..cancellation import NativeCancellation
 from ..run import ABORTED_BEFORE_DISPATCH, Run, aborted
 
 if TYPE_CHECKING:
@@ -50,17 +50,18 @@ def needs_authorization(run: Run) -> bool:
 
 async def authorize(run: Run) -> None:
     """Run policy over the call; on return the run goes to its body, to review, or to its end (PIPE-111 to 128)."""
+    native = NativeCancellation()
     try:
         refusal = await _decide(run)
     except asyncio.CancelledError as error:
-        if not cancelled_natively():
+        if not native.requested:
             run.settle_with(failure_from(error), "finish")
             return
-        run.execution.state.cancelled = True
         refusal = None
     except Exception as error:
         run.settle_with(failure_from(error), "finish")
         return
+    run.execution.state.cancelled = native.requested
     if refusal is None and aborted(run):
         refusal = ABORTED_BEFORE_DISPATCH
     if refusal is not None:

@@ -22,7 +22,7 @@ from ...tools.blocks import checked_content, checked_contexts
 from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorDetail, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
-from ..cancellation import BodyCancellation, cancelled_natively
+from ..cancellation import BodyCancellation, NativeCancellation
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from .check_output import check_output
 from .snapshot import unknown_tool
@@ -44,13 +44,13 @@ async def _invoke_bare(run: Run) -> None:
 
 
 async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
+    native = NativeCancellation()
     try:
         result = await _run_wrapped(run, wrappers)
     except asyncio.CancelledError as error:
-        if not cancelled_natively():
+        if not native.requested:
             run.settle_with(failure_from(error), "finish")
             return
-        run.execution.state.cancelled = True
         result = aborted_result(run)
     except _Settled as settled:
         run.settle_with(settled.result, "finish")
@@ -58,6 +58,8 @@ async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
     except Exception as error:
         run.settle_with(failure_from(error), "finish")
         return
+    if native.requested:
+        run.execution.state.cancelled = True
     _leave(run, result)
 
 
@@ -81,32 +83,38 @@ async def _run_body(run: Run) -> ToolResult:
     if entry is None:
         return unknown_tool(run)
     state.body_ran = True
+    native = NativeCancellation()
     try:
         if entry.in_thread:
             value = await run.runner.threads.run(entry, execution)
         elif signal is NEVER:
-            value: Any = entry.execute(execution.arguments, execution)
+            value = entry.execute(execution.arguments, execution)
             if type(value) is CoroutineType or inspect.isawaitable(value):
                 value = await value  # pyright: ignore[reportUnknownVariableType]
         else:
             value = await _run_watched(run, entry)
     except asyncio.CancelledError:
-        if cancelled_natively():
-            state.cancelled = True
-            return ABORTED
-        if state.caller_signal.aborted or execution.signal.aborted:
-            return ABORTED
-        return failure(f'tool "{run.execution.name}" raised CancelledError although nobody cancelled it')
+        if native.requested or state.caller_signal.aborted or signal.aborted:
+            result: ToolResult = ABORTED
+        else:
+            result = failure(f'tool "{execution.name}" raised CancelledError although nobody cancelled it')
     except (Exception, SystemExit) as error:
-        return _body_failure(run, error)
+        result = _body_failure(run, error)
+    else:
+        result = _checked(run, entry, value)
+        if signal.aborted and not result.is_error:
+            result = ABORTED
+    if native.requested:
+        state.cancelled = True
+    return result
+
+
+def _checked(run: Run, entry: RegisteredTool, value: Any) -> ToolResult:
     try:
-        result = check_output(entry, execution, value)
+        return check_output(entry, run.execution, value)
     except ListenerError as error:
         run.final_failure = failure_from(error)
         return run.final_failure
-    if signal.aborted and not result.is_error:
-        return ABORTED
-    return result
 
 
 async def _run_watched(run: Run, entry: RegisteredTool) -> Any:

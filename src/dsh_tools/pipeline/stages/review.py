@@ -22,7 +22,7 @@ from ...tools.result import (
     failure,
     failure_from,
 )
-from ..cancellation import cancelled_natively
+from ..cancellation import NativeCancellation
 from ..run import Run, abort_outcome
 from .check_output import check_output
 from .invoke import LOSSY_RESULT, visible_now
@@ -45,19 +45,20 @@ async def review(run: Run) -> None:
     result = run.result
     assert result is not None
     listeners = run.runner.bus.listeners(POST_EXECUTE, run.scope)
+    native = NativeCancellation()
     try:
         subject = Review(run.execution, result)
         decision: PostDecision = await run_waterfall(listeners, subject, Accept, _check_decision)
         result = _apply(run, listeners[0].name, result, decision)
     except asyncio.CancelledError as error:
-        if cancelled_natively():
-            run.execution.state.cancelled = True
-        else:
+        if not native.requested:
             result = failure_from(error)
     except LossyJsonError as error:
         result = failure(f"{LOSSY_RESULT}\n{error.message}")
     except Exception as error:
         result = failure_from(error)
+    if native.requested:
+        run.execution.state.cancelled = True
     run.settle_with(abort_outcome(run, result), "finish")
 
 
