@@ -19,6 +19,7 @@ __all__ = [
     "AbortError",
     "ApprovalError",
     "CodeRunFailedError",
+    "CodeRuntimeError",
     "ConfigError",
     "DefinitionError",
     "DuplicateToolError",
@@ -285,6 +286,12 @@ class ScopeError(HarnessError):
     """A scope's parent link is wrong: bound twice, or part of a cycle (PIPE-34)."""
 
     default_code = "INVALID_SCOPE"
+
+
+class CodeRuntimeError(HarnessError):
+    """A code runtime was misused: unusable bindings, or a run after disposal. Raised to the **author** (CODE-132)."""
+
+    default_code = "CODE_RUNTIME_MISUSE"
 
 
 class PromptError(HarnessError):

@@ -1,0 +1,36 @@
+"""Where untrusted programs run: the seam, and one runtime for each language. It knows nothing of tools."""
+
+from __future__ import annotations
+
+from .bindings import check_bindings, is_bindable
+from .budgets import RuntimeConfig
+from .deno import DenoRuntime
+from .monty import MontyRuntime
+from .seam import (
+    FAILURE_KINDS,
+    BindingFunction,
+    BindingNamespace,
+    CodeRunError,
+    CodeRunRequest,
+    CodeRunResult,
+    CodeRuntime,
+    ErrorClassSpec,
+    FailureKind,
+)
+
+__all__ = [
+    "FAILURE_KINDS",
+    "BindingFunction",
+    "BindingNamespace",
+    "CodeRunError",
+    "CodeRunRequest",
+    "CodeRunResult",
+    "CodeRuntime",
+    "DenoRuntime",
+    "ErrorClassSpec",
+    "FailureKind",
+    "MontyRuntime",
+    "RuntimeConfig",
+    "check_bindings",
+    "is_bindable",
+]

@@ -1,0 +1,77 @@
+"""Failures of the interpreter, in the contract's words (CODE-144, 145, 169, D42)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import describe_exception
+from ..seam import BindingNamespace, CodeRunError
+from .prelude import ERROR_TYPES, MAIN
+from .source import LINE_OFFSET
+
+if TYPE_CHECKING:
+    from pydantic_monty import MontyCrashedError
+
+__all__ = ["crash_error", "failure_of"]
+
+_MOST_FRAMES = 20
+_SIGNAL = re.compile(r"signal: (\d+)")
+_UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (.*)", re.DOTALL)
+_INTERNAL = "Internal error in monty: "
+_OUT_OF_MEMORY = CodeRunError("worker-exit", "worker error: out of memory")
+
+
+def crash_error(error: MontyCrashedError) -> CodeRunError:
+    """The failure of a run whose process is gone."""
+    code = error.exit_status
+    killed = _SIGNAL.search(str(error))
+    if code is None and killed is not None:
+        code = 128 + int(killed[1])
+    if code is None:
+        return CodeRunError("worker-exit", f"worker error: {error}")
+    return CodeRunError("worker-exit", f"worker exited with code {code} before completing")
+
+
+def failure_of(error: Exception, bindings: Sequence[BindingNamespace]) -> CodeRunError:
+    """The failure of a program that the interpreter gave up on, with the program's own line numbers."""
+    summary = describe_exception(error)
+    if summary.startswith("MemoryError: memory limit exceeded"):
+        return _OUT_OF_MEMORY
+    traceback: Callable[[], list[Any]] = getattr(error, "traceback", list[Any])
+    if type(error).__name__ == "MontySyntaxError":
+        summary = f"SyntaxError: {summary}"
+    summary = _own_words(summary, bindings)
+    shown = [text for frame in traceback() if (text := _frame_text(frame)) is not None]
+    if not shown:
+        return CodeRunError("exception", summary)
+    if len(shown) > _MOST_FRAMES:
+        half = _MOST_FRAMES // 2
+        shown[half:-half] = [f"  ... {len(shown) - 2 * half} more frames"]
+    return CodeRunError("exception", "\n".join(("Traceback (most recent call last):", *shown, summary)))
+
+
+def _own_words(summary: str, bindings: Sequence[BindingNamespace]) -> str:
+    """Name what the program knows: its error classes, and the construct that is not there."""
+    unsupported = _UNSUPPORTED.search(summary)
+    if unsupported is not None:
+        return f"NotImplementedError: this Python does not support {unsupported[1]}"
+    summary = summary.replace(_INTERNAL, "", 1)
+    classes = [binding.error_class for binding in bindings if binding.error_class is not None]
+    for spec, stand_in in zip(classes, ERROR_TYPES, strict=False):
+        if summary == stand_in or summary.startswith(stand_in + ":"):
+            return spec.name + summary[len(stand_in) :]
+    return summary
+
+
+def _frame_text(frame: Any) -> str | None:
+    """One frame as Python shows it; None for a line of the wrapper."""
+    line = frame.line - LINE_OFFSET
+    name = frame.function_name
+    if name == "<module>" or ((name or "").startswith("__dsh") and name != MAIN):
+        return None
+    place = "<program>" if name in (None, MAIN) else name
+    text = f'  File "program.py", line {line}, in {place}'
+    source = (frame.source_line or "").strip()
+    return f"{text}\n    {source}" if source else text

@@ -1,0 +1,70 @@
+"""Python programs in Monty, a sandboxed interpreter in processes of its own (CODE-183 to 189, D4, D5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...errors import ConfigError
+from ..base import PooledRuntime
+from ..budgets import RuntimeConfig
+from .worker import MontyWorker
+
+if TYPE_CHECKING:
+    from pydantic_monty import AsyncMonty
+
+__all__ = ["MontyRuntime"]
+
+_INSTALL = 'Python programs run in Monty, which is not installed: pip install "dsh-tools[code-python]"'
+_PROCESSES = 1_000_000
+
+
+class MontyRuntime(PooledRuntime[MontyWorker]):
+    """Runs Python programs, each in an interpreter process of its own.
+
+    The interpreter knows a part of Python: no inheritance, generators, ``del`` or ``create_task``.
+    A program that uses them fails with an error that names what is missing. It has no files, no
+    network, no environment and no subprocess.
+
+    Parameters:
+        config: budgets and pool sizes; the defaults where None.
+
+    Raises:
+        ConfigError: Monty is not installed.
+    """
+
+    language = "python"
+    isolation = "interpreter"
+
+    def __init__(self, config: RuntimeConfig | None = None) -> None:
+        super().__init__(config)
+        _check_installed()
+        self._client: AsyncMonty | None = None
+        self._opening = asyncio.Lock()
+
+    async def _start_worker(self) -> MontyWorker:
+        async with self._opening:
+            if self._client is None:
+                self._client = await _open_client()
+        return await MontyWorker.start(self._client, self.config)
+
+    async def _release(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.__aexit__(None, None, None)
+
+
+async def _open_client() -> AsyncMonty:
+    from pydantic_monty import AsyncMonty
+
+    client = AsyncMonty(min_processes=0, max_processes=_PROCESSES, max_checkouts_per_worker=1)
+    await client.__aenter__()
+    return client
+
+
+def _check_installed() -> None:
+    try:
+        # The extra is optional, so it is looked for only when a runtime is made.
+        import pydantic_monty  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        raise ConfigError(_INSTALL) from None

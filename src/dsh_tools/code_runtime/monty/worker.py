@@ -1,0 +1,309 @@
+"""One interpreter process that takes one program: fed step by step, ended by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import resource
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import psutil
+
+from ...json_value import JsonValue, snapshot, thaw
+from ..budgets import RuntimeConfig
+from ..pool import outlast
+from ..run import STUCK, BindingRejection, Outcome, Run
+from ..seam import CodeRunError
+from .failures import crash_error, failure_of
+from .prelude import HOST_CALL, PRELUDE
+from .prints import Prints
+from .source import error_types, prepare
+
+if TYPE_CHECKING:
+    from pydantic_monty import (
+        AsyncFunctionSnapshot,
+        AsyncFutureSnapshot,
+        AsyncMonty,
+        AsyncMontySession,
+        ResourceLimits,
+    )
+
+__all__ = ["MAX_DEPTH", "MontyWorker"]
+
+MAX_DEPTH = 6000
+"""How deep calls and values may nest. Much deeper, and the interpreter's own stack overflows."""
+
+ARGUMENT_CHARACTERS = 64 << 20
+"""The largest arguments of one call, in characters of JSON text."""
+
+_MIB = 1 << 20
+_ENGINE_BYTES = 512 * _MIB
+_CALLS_IN_FLIGHT = 512
+_CPU_GRACE_SECONDS = 30
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_LIMIT = 2**31 - 1
+_INVALID_OUTPUT = CodeRunError("invalid-output", "program completion must be lossless JSON")
+_LOSSY_RESULT = "binding resolution must be lossless JSON"
+_LOSSY_ARGUMENTS = "binding arguments must be lossless JSON"
+_FAULTS = {
+    "lossy": _LOSSY_ARGUMENTS,
+    "large": f"binding arguments exceed {ARGUMENT_CHARACTERS} characters",
+}
+
+
+def _host_call(*_arguments: object) -> None:
+    """Stand for the host in the interpreter, which announces calls by this name; itself never called."""
+
+
+_host_call.__name__ = HOST_CALL
+
+
+class MontyWorker:
+    """An interpreter process that takes one program and is never used again. Make one with :meth:`start`."""
+
+    def __init__(self, session: AsyncMontySession, config: RuntimeConfig) -> None:
+        self._session = session
+        self._config = config
+        self._process: psutil.Process | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._prints = Prints(config.max_output_bytes)
+        self._answers: dict[int, Any] = {}
+        self._open: set[int] = set()
+        self._news = asyncio.Event()
+        self._error_types: dict[str, str] = {}
+
+    @classmethod
+    async def start(cls, pool: AsyncMonty, config: RuntimeConfig) -> MontyWorker:
+        """Start a process and wait until it is ready for a program."""
+        limits: ResourceLimits = {
+            "max_memory": int(config.max_old_generation_size_mb * _MIB),
+            "max_recursion_depth": MAX_DEPTH,
+            "max_suspensions": _NO_LIMIT,
+        }
+        session = pool.checkout(script_name="program.py", limits=limits, os_policy={"sleep": "call_host"})
+        await session.__aenter__()
+        worker = cls(session, config)
+        try:
+            worker._hold(session.worker_pid)
+            await session.feed_run(PRELUDE)
+        except BaseException:
+            await worker.close()
+            raise
+        return worker
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still take a program."""
+        if self._process is None or self._closing is not None:
+            return False
+        with suppress(psutil.Error):
+            return self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
+        return False
+
+    def begin(self, run: Run) -> None:
+        """Hand the program over. What comes of it goes to ``run``."""
+        if self._process is not None:
+            run.meter(self._process.pid)
+        self._prints.bind(run)
+        self._driver = asyncio.ensure_future(self._drive(run))
+
+    async def close(self) -> None:
+        """End the process and wait until nothing of it is left."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await outlast(self._closing)
+
+    # ── the run ───────────────────────────────────────────────────────────────
+
+    async def _drive(self, run: Run) -> None:
+        # The extra is optional; whoever has a worker has it.
+        from pydantic_monty import MontyComplete, MontyCrashedError
+
+        try:
+            step: Any = await self._feed(run)
+            while not isinstance(step, MontyComplete):
+                step = await self._next(step, run)
+            outcome = _outcome(step.output)
+        except MontyCrashedError as error:
+            outcome = Outcome(error=crash_error(error))
+        except _StuckError:
+            outcome = Outcome(error=STUCK)
+        except Exception as error:
+            outcome = Outcome(error=failure_of(error, run.request.bindings))
+        self._prints.drain()
+        run.settle(outcome)
+
+    async def _feed(self, run: Run) -> Any:
+        request = run.request
+        self._error_types = error_types(request.bindings)
+        inputs: dict[str, Any] = {
+            HOST_CALL: _host_call,
+            "__dsh_names": [_speakable(binding.functions) for binding in request.bindings],
+            "__dsh_capacity": self._config.max_output_bytes,
+            "__dsh_frame": ARGUMENT_CHARACTERS,
+        }
+        source = prepare(request.program, request.bindings)
+        return await self._session.feed_start(source, inputs=inputs, print_callback=self._prints.take)
+
+    async def _next(self, step: Any, run: Run) -> Any:
+        """Answer one suspension and go on to the next."""
+        from pydantic_monty import AsyncFunctionSnapshot, AsyncNameLookupSnapshot
+
+        if isinstance(step, AsyncFunctionSnapshot):
+            return await (self._system(step, run) if step.is_os_function else self._call(step, run))
+        if isinstance(step, AsyncNameLookupSnapshot):
+            return await step.resume()  # a NameError in the program
+        return await self._deliver(step)
+
+    async def _system(self, step: AsyncFunctionSnapshot, run: Run) -> Any:
+        """Let the program sleep; whatever else it wants of the system, it doesn't get."""
+        if step.function_name not in ("asyncio.sleep", "time.sleep"):
+            return await step.resume_not_handled()
+        seconds = float(step.args[0]) if step.args else 0.0
+        if step.function_name == "time.sleep":
+            await asyncio.sleep(seconds)
+            return await step.resume({"return_value": None})
+        self._open.add(step.call_id)
+        run.spawn(self._sleep(step.call_id, seconds))
+        return await step.resume({"future": ...})
+
+    async def _sleep(self, call_id: int, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._answer(call_id, {"return_value": None})
+
+    async def _call(self, step: AsyncFunctionSnapshot, run: Run) -> Any:
+        name = step.function_name
+        if name != HOST_CALL or len(step.args) != 4:
+            # A call of a name that nobody has defined arrives as a call, too.
+            message = f"name '{name}' is not defined"
+            return await step.resume({"exc_type": "NameError", "message": message})
+        while len(self._open) >= _CALLS_IN_FLIGHT:
+            await self._wait_for_news()
+        self._open.add(step.call_id)
+        run.spawn(self._invoke(step.call_id, step.args, run))
+        return await step.resume({"future": ...})
+
+    async def _invoke(self, call_id: int, arguments: tuple[Any, ...], run: Run) -> None:
+        space, name, value, fault = arguments
+        try:
+            if fault:
+                raise BindingRejection(_FAULTS.get(fault, _LOSSY_ARGUMENTS))
+            result = await run.invoke(space, name, lambda: snapshot(value))
+            answer: dict[str, Any] = {"return_value": _crossing(result)}
+        except BindingRejection as rejection:
+            message = rejection.message.encode("utf-8", "backslashreplace").decode()
+            answer = {"exc_type": self._error_types.get(space, "Exception"), "message": message}
+        self._answer(call_id, answer)
+
+    def _answer(self, call_id: int, answer: dict[str, Any]) -> None:
+        self._open.discard(call_id)
+        self._answers[call_id] = answer
+        self._news.set()
+
+    async def _deliver(self, step: AsyncFutureSnapshot) -> Any:
+        """Wait for answers that the program waits for, and hand over all there are, in their order."""
+        wanted = set(step.pending_call_ids)
+        while not (ready := [call_id for call_id in self._answers if call_id in wanted]):
+            if not wanted & self._open:
+                raise _StuckError
+            await self._wait_for_news()
+        return await step.resume({call_id: self._answers.pop(call_id) for call_id in ready})
+
+    async def _wait_for_news(self) -> None:
+        self._news.clear()
+        await self._news.wait()
+
+    # ── the process ───────────────────────────────────────────────────────────
+
+    def _hold(self, pid: int | None) -> None:
+        """Keep the process by more than its number, and limit what it may use."""
+        if pid is None:
+            return
+        self._process = psutil.Process(pid)
+        if hasattr(resource, "prlimit"):
+            memory = int(self._config.max_old_generation_size_mb * _MIB) + _ENGINE_BYTES
+            seconds = math.ceil(self._config.compute_ms / 1000) + _CPU_GRACE_SECONDS
+            resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
+            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+
+    async def _close(self) -> None:
+        if self._process is not None:
+            with suppress(psutil.Error):
+                self._process.kill()
+        if self._driver is not None:
+            self._driver.cancel()
+            await asyncio.wait([self._driver])
+        # The client complains of the killed process, and gives it up.
+        with suppress(Exception):
+            await self._session.__aexit__(None, None, None)
+        if self._process is not None:
+            await _reap(self._process)
+
+
+async def _reap(process: psutil.Process) -> None:
+    """Wait until a killed child is gone from the process table.
+
+    The client reaps its children when it next hears of one; the last one would stay a zombie.
+    """
+    pause = 0.001
+    while psutil.pid_exists(process.pid):
+        with suppress(psutil.Error):
+            if pause > 0.01 and process.status() == psutil.STATUS_ZOMBIE:
+                _take_exit_status(process.pid)
+        if not process.is_running():
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _take_exit_status(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+class _StuckError(Exception):
+    """The program waits for calls, and none of them is under way."""
+
+
+def _outcome(output: Any) -> Outcome:
+    """Read what the last line of the program's wrapper gave."""
+    if not isinstance(output, list) or len(cast("list[Any]", output)) != 2:
+        return Outcome(error=_INVALID_OUTPUT)
+    fault, value = cast("list[Any]", output)
+    if fault == "large":
+        return Outcome(over=True)
+    if fault:
+        return Outcome(error=_INVALID_OUTPUT)
+    return Outcome() if value is None else Outcome(load=lambda: snapshot(value))
+
+
+def _crossing(value: JsonValue) -> Any:
+    """Prepare a result for the interpreter, which takes plain containers and whole characters only."""
+    if _has_surrogates(value):
+        raise BindingRejection(f"{_LOSSY_RESULT}\nthis Python has no lone surrogates in strings")
+    return thaw(value)
+
+
+def _has_surrogates(root: JsonValue) -> bool:
+    stack: list[JsonValue] = [root]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            if not value.isascii() and _SURROGATE.search(value):
+                return True
+        elif isinstance(value, dict):
+            stack.extend(value)
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+    return False
+
+
+def _speakable(names: Iterable[str]) -> list[str]:
+    """Leave out names with lone surrogates: no program of this interpreter can spell them."""
+    return [name for name in names if not _SURROGATE.search(name)]
