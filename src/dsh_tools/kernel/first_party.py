@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from ..pipeline.service import Tools
     from ..services.approval import Approval
+    from ..services.system_prompt import SystemPrompt
 
 __all__ = ["FirstPartyServices"]
 
@@ -33,9 +34,9 @@ class FirstPartyServices(ABC):
         return cast("Tools", self.require("tools"))
 
     @property
-    def system_prompt(self) -> object:
+    def system_prompt(self) -> SystemPrompt:
         """Prompt sections, variables and contexts."""
-        return self.require("system_prompt")
+        return cast("SystemPrompt", self.require("system_prompt"))
 
     @property
     def approval(self) -> Approval:

@@ -20,22 +20,46 @@ from .approval import (
     scripted,
 )
 from .policy import PolicyConfig, PolicyPlugin
+from .system_prompt import (
+    SYSTEM_PROMPT_ASSEMBLE,
+    SYSTEM_PROMPT_CHANGE,
+    AssembledPrompt,
+    AssembleRequest,
+    Assembly,
+    SystemPrompt,
+    SystemPromptConfig,
+    SystemPromptPlugin,
+    ToolOffer,
+    explain_change,
+    runtime_context_update,
+)
 from .timeout import TimeoutConfig, TimeoutPlugin
 
 __all__ = [
     "APPROVAL_ASKED",
     "APPROVAL_DECIDED",
     "APPROVAL_REQUEST",
+    "SYSTEM_PROMPT_ASSEMBLE",
+    "SYSTEM_PROMPT_CHANGE",
     "Approval",
     "ApprovalAnswer",
     "ApprovalConfig",
     "ApprovalPlugin",
     "ApprovalRequest",
+    "AssembleRequest",
+    "AssembledPrompt",
+    "Assembly",
     "PolicyConfig",
     "PolicyPlugin",
+    "SystemPrompt",
+    "SystemPromptConfig",
+    "SystemPromptPlugin",
     "TimeoutConfig",
     "TimeoutPlugin",
+    "ToolOffer",
     "always",
+    "explain_change",
     "open_questions",
+    "runtime_context_update",
     "scripted",
 ]
