@@ -11,7 +11,16 @@ from typing import Any
 from .disjoint import pairwise_disjoint
 from .guards import is_dict, is_list
 
-__all__ = ["DEFINITION_PREFIX", "map_children", "ordered", "reference", "reference_name", "rename_references", "settle"]
+__all__ = [
+    "DEFINITION_PREFIX",
+    "endless",
+    "map_children",
+    "ordered",
+    "reference",
+    "reference_name",
+    "rename_references",
+    "settle",
+]
 
 DEFINITION_PREFIX = "#/$defs/"
 
@@ -78,6 +87,33 @@ def settle(document: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str
     whose branches provably exclude each other is written ``oneOf``, any other ``anyOf`` (D31).
     """
     return _Settler(definitions).run(document)
+
+
+def endless(definitions: Mapping[str, Any]) -> str | None:
+    """Return a definition that is itself a branch of itself, and so says nothing; None where all are sound."""
+    for start in definitions:
+        seen: set[str] = set()
+        todo = _in_place(definitions[start])
+        while todo:
+            name = todo.pop()
+            if name == start:
+                return start
+            if name in definitions and name not in seen:
+                seen.add(name)
+                todo.extend(_in_place(definitions[name]))
+    return None
+
+
+def _in_place(document: Any) -> list[str]:
+    """Return the definitions that a document refers to about the very value it is about."""
+    if not is_dict(document):
+        return []
+    name = reference_name(document)
+    found = [] if name is None else [name]
+    for key in ("anyOf", "oneOf", "allOf"):
+        for branch in document.get(key, ()):
+            found.extend(_in_place(branch))
+    return found
 
 
 class _Settler:

@@ -12,7 +12,7 @@ from ..native import CONSTRAINT_KEYWORDS
 from ..raw import compile_raw
 from ..raw_nodes import lower_document
 from .codec import Shape
-from .documents import map_children, settle
+from .documents import endless, map_children, settle
 from .guards import is_dict
 from .metadata import NOTHING
 from .records import Record, record_shape
@@ -57,6 +57,9 @@ def typed_record(record: Record, translator: Translator, where: str) -> TypedSch
 def typed_schema(shape: Shape, translator: Translator, where: str) -> TypedSchema:
     """Compile what a translator made: definitions settled, unions told apart, defaults checked."""
     definitions = translator.definitions
+    name = endless(definitions)
+    if name is not None:
+        raise refuse(where, f"{name} refers to itself and to nothing else", "put a list or a dict in between")
 
     def compiled(document: Any) -> Schema:
         return _compile(settle(document, definitions), where)

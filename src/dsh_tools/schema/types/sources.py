@@ -142,7 +142,7 @@ def read_field(
 ) -> Field:
     """Return one field that may have a default, translated and with the default as JSON."""
     shape = reader.translate(given, owner)
-    optional = default is not NOTHING or factory is not None
+    optional = default is not NOTHING or factory is not None or given.may_be_unset
     if reader.output:
         # An instance always has the field, unless its type says that it may be unset.
         return Field(name, key, shape, not given.may_be_unset, metadata)
