@@ -1,0 +1,202 @@
+"""An agent: a scope, a session, a model, and whatever drives its turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+import pydantic
+
+from ..content import Content, content_text
+from ..kernel.abort import AbortController, AbortSignal
+from ..messages import AssistantMessage, UserMessage
+from ..model import ModelAdapter
+from ..session import EventLog
+from ..session.events import Aborted, TurnEndReason
+from .hooks import AGENT_DISPOSED, AGENT_IDLE, TURN_END
+from .inbox import Inbox
+from .turn import run_turn
+
+if TYPE_CHECKING:
+    from ..kernel.context import Context
+    from ..kernel.scope import Scope
+
+__all__ = ["Agent", "AgentConfig", "TurnOutcome"]
+
+AbortReason: TypeAlias = Literal["user", "parent", "hook", "disposed", "legacy"]
+
+
+class AgentConfig(pydantic.BaseModel):
+    """Settings of one agent.
+
+    Parameters:
+        instructions: what the system prompt begins with.
+        max_parallel_tool_calls: how many tool bodies may overlap; 1 runs them one by one (HOST-144).
+        max_steps: how many requests to the model a turn may take.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    instructions: str = ""
+    max_parallel_tool_calls: int = pydantic.Field(default=10, ge=1, strict=True)
+    max_steps: int = pydantic.Field(default=50, ge=1, strict=True)
+
+
+class TurnOutcome:
+    """How a turn ended, and what the model said last in it."""
+
+    __slots__ = ("reason", "text")
+
+    def __init__(self, reason: TurnEndReason, text: str) -> None:
+        self.reason = reason
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"<TurnOutcome {type(self.reason).__name__}: {self.text[:60]!r}>"
+
+
+class Agent:
+    """One agent. Made by ``ctx.agents.create``; ended by ``dispose()``.
+
+    ``ctx`` is the agent's own scoped context: what is registered through it is the agent's alone.
+    """
+
+    def __init__(
+        self, name: str, ctx: Context, session: EventLog, model: ModelAdapter, config: AgentConfig | None = None
+    ) -> None:
+        self.name = name
+        self.ctx = ctx
+        self.session = session
+        self.model = model
+        self.config = config if config is not None else AgentConfig()
+        self.inbox = Inbox(session, self._wake)
+        self.last_outcome: TurnOutcome | None = None
+        self._turn_signal: AbortController | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._detach: list[Callable[[], object]] = []
+        self._ending: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name!r}>"
+
+    @property
+    def scope(self) -> Scope:
+        """The agent's scope: what it sees and which policies watch it."""
+        assert self.ctx.scope is not None
+        return self.ctx.scope
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn is running and none is about to."""
+        return self._driver is None
+
+    # ── running ───────────────────────────────────────────────────────────────
+
+    async def run(self, message: str | Content | UserMessage, *, signal: AbortSignal | None = None) -> TurnOutcome:
+        """Say something and wait until the agent is idle again; returns how its last turn ended.
+
+        Cancelling the awaiting task, or firing ``signal``, cancels the turn; this returns or raises
+        once every call of it has its result.
+
+        Raises:
+            SessionError: the agent is disposed.
+            asyncio.CancelledError: the awaiting task was cancelled.
+        """
+        self.inbox.followup(message)
+        remove = None if signal is None else signal.add_callback(lambda: self.cancel("parent"))
+        cancelled = False
+        try:
+            while self._driver is not None:
+                try:
+                    await asyncio.shield(self._driver)
+                except asyncio.CancelledError:
+                    cancelled = True
+                    self.cancel("user")
+        finally:
+            if remove is not None:
+                remove()
+        if cancelled:
+            raise asyncio.CancelledError
+        assert self.last_outcome is not None
+        return self.last_outcome
+
+    def cancel(self, reason: AbortReason = "user", *, keep_inbox: bool = False) -> None:
+        """Cancel the turn that runs. What waited in the inbox is dropped, unless it is to be kept (HOST-159)."""
+        if not keep_inbox:
+            self.inbox.clear()
+        if self._turn_signal is not None:
+            self._turn_signal.abort(reason)
+
+    async def idle(self) -> None:
+        """Wait until no turn is running."""
+        while self._driver is not None:
+            await asyncio.shield(self._driver)
+
+    def abort_reason(self, signal: AbortSignal) -> Aborted:
+        """The turn's end for a cancellation, by the reason its signal carries."""
+        reason = signal.reason
+        known = ("user", "parent", "hook", "disposed")
+        return Aborted(cast("AbortReason", reason) if reason in known else "user")
+
+    def append_user_message(self, message: UserMessage) -> None:
+        """Put a message at the end of the history."""
+        self.session.append("user/message", message, "append")
+
+    def _wake(self) -> None:
+        if self._driver is None and self._ending is None:
+            self._driver = asyncio.ensure_future(self._drive())
+
+    async def _drive(self) -> None:
+        """Run turns while something waits for one."""
+        try:
+            while self._has_work():
+                self._turn_signal = AbortController()
+                try:
+                    reason = await run_turn(self, self._turn_signal.signal)
+                finally:
+                    self._turn_signal = None
+                self.last_outcome = TurnOutcome(reason, self._last_text())
+                self.ctx.bus.emit(TURN_END, self, reason, scope=self.scope)
+                if isinstance(reason, Aborted):
+                    break
+        finally:
+            self._driver = None
+        self.ctx.bus.emit(AGENT_IDLE, self, scope=self.scope)
+
+    def _has_work(self) -> bool:
+        return self._ending is None and bool(self.inbox.waiting("next-turn") or self.inbox.waiting("next-step"))
+
+    def _last_text(self) -> str:
+        for message in reversed(self.session.derive_messages()):
+            if isinstance(message, AssistantMessage):
+                blocks = [block for block in message.content if block.__struct_config__.tag == "text"]
+                return content_text(cast("Content", tuple(blocks)))
+        return ""
+
+    # ── the end ───────────────────────────────────────────────────────────────
+
+    def on_detach(self, detach: Callable[[], object]) -> None:
+        """Call ``detach`` when the scope is unwound: what takes the agent off the list of those alive."""
+        self._detach.append(detach)
+
+    def dispose(self) -> Awaitable[None]:
+        """End the agent: cancel, drain, unwind the scope, detach the agent, detach its session (D15).
+
+        Every caller awaits the same end (D13), and nothing that cancels a caller stops it.
+        """
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        return asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        self.cancel("disposed")
+        self.inbox.close()
+        await self.idle()
+        try:
+            await self.ctx.dispose()
+        finally:
+            for detach in self._detach:
+                detach()
+            self.ctx.root.bus.emit(AGENT_DISPOSED, self)
+            await self.session.close()

@@ -1,0 +1,88 @@
+"""One turn: steps until the model has nothing more to do (HOST-124, 144 to 169)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ..errors import AbortError, HarnessError, describe_exception
+from ..kernel.abort import AbortSignal
+from ..session import EventLog, repair_drafts
+from ..session.events import (
+    Aborted,
+    Completed,
+    Failed,
+    MaxTokens,
+    StepEnd,
+    StepStart,
+    TurnEnd,
+    TurnEndReason,
+    TurnStart,
+)
+from .step import ModelRequestError, run_step
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+__all__ = ["run_turn"]
+
+_log = logging.getLogger("dsh_tools")
+
+
+async def run_turn(agent: Agent, signal: AbortSignal) -> TurnEndReason:
+    """Run one turn to its end and return why it ended; the reason is in the log, too.
+
+    Raises:
+        asyncio.CancelledError: the awaiting task was cancelled; the turn has been ended in the log.
+    """
+    log = agent.session
+    turn = log.last_turn + 1
+    log.append(TurnStart.event_type, TurnStart(turn))
+    reason: TurnEndReason = Aborted("user")
+    try:
+        reason = await _run_steps(agent, turn, signal)
+    except AbortError:
+        reason = agent.abort_reason(signal)
+    except ModelRequestError as error:
+        reason = Failed(error.failure.message, error.failure.code)
+    except asyncio.CancelledError:
+        reason = agent.abort_reason(signal)
+        raise
+    except Exception as error:
+        _log.exception("turn %d of session %s failed", turn, log.id)
+        _close_open_calls(log)
+        reason = Failed(describe_exception(error), error.code if isinstance(error, HarnessError) else "INTERNAL")
+    finally:
+        log.append(TurnEnd.event_type, TurnEnd(turn, reason))
+    return reason
+
+
+async def _run_steps(agent: Agent, turn: int, signal: AbortSignal) -> TurnEndReason:
+    log = agent.session
+    end: TurnEndReason = Completed()
+    for step in range(1, agent.config.max_steps + 1):
+        log.append(StepStart.event_type, StepStart(turn, step))
+        try:
+            outcome = await run_step(agent, turn, step, signal)
+        except (AbortError, ModelRequestError, asyncio.CancelledError):
+            log.append(StepEnd.event_type, StepEnd(turn, step))
+            raise
+        log.append(StepEnd.event_type, StepEnd(turn, step))
+        if signal.aborted or outcome.finish == "aborted":
+            return agent.abort_reason(signal)
+        if outcome.finish == "max-tokens":
+            end = MaxTokens()
+        goes_on = outcome.called and not outcome.concluded
+        if not goes_on and not agent.inbox.waiting("next-step"):
+            return end
+    return Failed(f"the turn did not end within {agent.config.max_steps} steps", "STEP_LIMIT")
+
+
+def _close_open_calls(log: EventLog) -> None:
+    """Close what an internal failure left open, as a repair after a crash would: a call whose outcome
+    nobody knows says so, and the history stays one that a model can be asked with (HOST-128, 160).
+    """
+    for draft in repair_drafts(log.events):
+        if draft.type != TurnEnd.event_type:
+            log.append_draft(draft)

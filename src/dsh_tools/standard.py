@@ -1,0 +1,88 @@
+"""The default composition: the registry with the services that most applications want (D10, D35)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pydantic
+
+from .agent import AgentsPlugin
+from .kernel import Context, create_context
+from .pipeline import ToolsConfig, ToolsPlugin
+from .services import (
+    ApprovalConfig,
+    ApprovalPlugin,
+    PolicyConfig,
+    PolicyPlugin,
+    SystemPromptConfig,
+    SystemPromptPlugin,
+    TimeoutPlugin,
+)
+from .session import DurabilityPlugin, RecorderPlugin, SessionsConfig, SessionsPlugin
+
+__all__ = ["StandardConfig", "mount_standard", "standard"]
+
+
+class StandardConfig(pydantic.BaseModel):
+    """Settings of the default composition; each field is the config of the plugin it names.
+
+    Parameters:
+        tools: registry and pipeline.
+        sessions: where session logs are kept; in memory by default.
+        approval: whether and how people are asked.
+        policy: rules that allow, ask for or deny calls.
+        system_prompt: what a model is told before the conversation.
+    """
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    tools: ToolsConfig = pydantic.Field(default_factory=ToolsConfig)
+    sessions: SessionsConfig = pydantic.Field(default_factory=lambda: SessionsConfig(store="memory"))
+    approval: ApprovalConfig = pydantic.Field(default_factory=ApprovalConfig)
+    policy: PolicyConfig = pydantic.Field(default_factory=PolicyConfig)
+    system_prompt: SystemPromptConfig = pydantic.Field(default_factory=SystemPromptConfig)
+
+
+async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> None:
+    """Mount the default composition on a context and wait until it is ready.
+
+    Raises:
+        ValidationError: a plugin's config is wrong.
+    """
+    settings = config if config is not None else StandardConfig()
+    for plugin, plugin_config in (
+        (ToolsPlugin(), settings.tools),
+        (SessionsPlugin(), settings.sessions),
+        (RecorderPlugin(), None),
+        (DurabilityPlugin(), None),
+        (TimeoutPlugin(), None),
+        (ApprovalPlugin(), settings.approval),
+        (PolicyPlugin(), settings.policy),
+        (SystemPromptPlugin(), settings.system_prompt),
+        (AgentsPlugin(), None),
+    ):
+        await ctx.plugin(plugin, plugin_config)
+
+
+@asynccontextmanager
+async def standard(config: StandardConfig | None = None, **settings: Any) -> AsyncIterator[Context]:
+    """An application with the default composition, for the length of an ``async with`` block.
+
+    ::
+
+        async with standard(tools={"mode": "native"}) as ctx:
+            ctx.tools.register(my_tool)
+
+    Parameters:
+        config: the settings as a record.
+        settings: or as keywords, each a plugin's config as a mapping.
+
+    Raises:
+        ValidationError: a setting is wrong or unknown.
+    """
+    chosen = StandardConfig.model_validate(settings) if config is None else config
+    async with create_context() as ctx:
+        await mount_standard(ctx, chosen)
+        yield ctx
