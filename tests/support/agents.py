@@ -15,13 +15,27 @@ class LoneAgent:
         self.scope = scope
 
 
+class NotedInbox:
+    """Notes what services send to an agent."""
+
+    def __init__(self) -> None:
+        self.injected: list[UserMessage] = []
+        self.steered: list[UserMessage] = []
+
+    def inject(self, message: UserMessage) -> None:
+        self.injected.append(message)
+
+    def steer(self, message: UserMessage) -> None:
+        self.steered.append(message)
+
+
 class LoggedAgent(LoneAgent):
     """Makes calls inside the turns of a session log, and notes what is injected into it."""
 
     def __init__(self, scope: Scope | None = None, session: str = "s1", *, in_turn: bool = True) -> None:
         super().__init__(scope)
         self.session = EventLog(SessionHeader(session, 0))
-        self.injected: list[UserMessage] = []
+        self.inbox = NotedInbox()
         if in_turn:
             self.start_turn()
 
@@ -34,9 +48,6 @@ class LoggedAgent(LoneAgent):
         turn = self.session.last_turn
         self.session.append(StepEnd.event_type, StepEnd(turn, 1))
         self.session.append(TurnEnd.event_type, TurnEnd(turn, Completed()))
-
-    def inject(self, message: UserMessage) -> None:
-        self.injected.append(message)
 
     def events(self, prefix: str) -> list[tuple[str, object]]:
         """The types and data of the events whose type begins with ``prefix``."""

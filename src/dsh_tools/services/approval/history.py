@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy, EndSeed, Event
+from ..agents import session_of
 from .records import AskPolicy, Outcome, is_outcome
 
 if TYPE_CHECKING:
     from ...session.protocol import SessionLog
     from .records import ApprovalRequest
 
-__all__ = ["ApprovalHistory", "Histories", "open_questions", "session_of"]
+__all__ = ["ApprovalHistory", "Histories", "open_questions"]
 
 
 class ApprovalHistory:
@@ -91,11 +92,6 @@ class Histories:
         if log is not None:
             history.catch_up(log)
         return history
-
-
-def session_of(agent: object) -> SessionLog | None:
-    """Return the agent's session log, if it keeps one."""
-    return cast("SessionLog | None", getattr(agent, "session", None))
 
 
 def open_questions(events: Iterable[Event]) -> list[ApprovalAsked]:

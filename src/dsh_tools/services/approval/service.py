@@ -16,7 +16,8 @@ from ...json_value import digest, snapshot
 from ...kernel.abort import NEVER
 from ...messages import MessageSource, user_message
 from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy
-from .history import Histories, session_of
+from ..agents import inbox_of, session_of
+from .history import Histories
 from .records import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
@@ -261,9 +262,9 @@ class ApprovalService:
             self.histories.of(agent).policy = policy
         else:
             log.append(ApprovalPolicy.event_type, ApprovalPolicy(policy))
-        inject = getattr(agent, "inject", None)
-        if callable(inject):
-            inject(user_message(_NOTICES[policy], MessageSource("plugin", "approval")))
+        inbox = inbox_of(agent)
+        if inbox is not None:
+            inbox.inject(user_message(_NOTICES[policy], MessageSource("plugin", "approval")))
 
     async def dispose(self) -> None:
         """Withdraw the open questions and wait until every answerer has stopped."""

@@ -29,13 +29,13 @@ from the last one there (:func:`runtime_context_update`, HOST-71).
 
 **The prefix.** The same registrations give the same bytes (HOST-81). :attr:`AssembledPrompt.fingerprint` is a digest of
 the prefix with one for each section and tool; :func:`explain_change` says which of them changed first, and so why a
-provider's cached prefix was lost.
+provider's cached prefix was lost. An agent's session keeps each new fingerprint (:func:`kept_fingerprints`).
 """
 
 from __future__ import annotations
 
 from .contexts import runtime_context_update
-from .explain import Fingerprint, PromptChange, explain_change
+from .explain import PROMPT_EVENT, Fingerprint, PromptChange, explain_change, kept_fingerprints
 from .ordering import UNLISTED_TOOLS
 from .plugin import SystemPrompt, SystemPromptConfig, SystemPromptPlugin
 from .records import (
@@ -55,6 +55,7 @@ from .service import SystemPromptService
 __all__ = [
     "IDENTITY_ORDER",
     "PERSONA_ORDER",
+    "PROMPT_EVENT",
     "SYSTEM_PROMPT_ASSEMBLE",
     "SYSTEM_PROMPT_CHANGE",
     "TOOL_GUIDANCE_ORDER",
@@ -71,5 +72,6 @@ __all__ = [
     "SystemPromptService",
     "ToolOffer",
     "explain_change",
+    "kept_fingerprints",
     "runtime_context_update",
 ]

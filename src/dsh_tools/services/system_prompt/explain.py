@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ...json_value import to_json_text
 
-__all__ = ["Fingerprint", "PromptChange", "explain_change", "fingerprint"]
+if TYPE_CHECKING:
+    from ...session.events import Event
+    from ...session.protocol import SessionLog
+
+__all__ = [
+    "PROMPT_EVENT",
+    "Fingerprint",
+    "PromptChange",
+    "explain_change",
+    "fingerprint",
+    "keep_fingerprint",
+    "kept_fingerprints",
+]
+
+PROMPT_EVENT = "prompt/assembled"
+"""The event that keeps a fingerprint in a session log; readers that don't know it pass over it."""
+
+
+_SHORT = 16
 
 
 class Fingerprint(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,8 +61,8 @@ def fingerprint(sections: Iterable[tuple[str, str]], tools: Iterable[tuple[str, 
 
     Key order counts, unlike in a digest of arguments: a provider's cache compares bytes.
     """
-    section_digests = tuple((name, _digest(text)) for name, text in sections)
-    tool_digests = tuple((name, _digest(to_json_text(schema))) for name, schema in tools)
+    section_digests = tuple((name, _digest(text)[:_SHORT]) for name, text in sections)
+    tool_digests = tuple((name, _digest(to_json_text(schema))[:_SHORT]) for name, schema in tools)
     parts = [f"{name}\0{part}" for name, part in (*section_digests, ("", ""), *tool_digests)]
     return Fingerprint(_digest("\n".join(parts)), section_digests, tool_digests)
 
@@ -52,6 +70,26 @@ def fingerprint(sections: Iterable[tuple[str, str]], tools: Iterable[tuple[str, 
 def explain_change(old: Fingerprint, new: Fingerprint) -> PromptChange | None:
     """Return the first section, or else the first tool, that differs; None where the prefix is the same."""
     return _first("section", old.sections, new.sections) or _first("tool", old.tools, new.tools)
+
+
+def keep_fingerprint(log: SessionLog, print_: Fingerprint) -> None:
+    """Record a fingerprint in a session log, unless it is the one recorded last."""
+    last = None
+    for event in reversed(log.events):
+        if event.type == PROMPT_EVENT:
+            last = event.data["digest"]
+            break
+    if last != print_.digest:
+        sections, tools = ([list(part) for part in parts] for parts in (print_.sections, print_.tools))
+        data = {"digest": print_.digest, "sections": sections, "tools": tools}
+        log.append(PROMPT_EVENT, data, ignorable=True)
+
+
+def kept_fingerprints(events: Iterable[Event]) -> Iterator[tuple[Event, Fingerprint]]:
+    """Yield the fingerprints of a session with the events that hold them, oldest first."""
+    for event in events:
+        if event.type == PROMPT_EVENT:
+            yield event, msgspec.convert(event.data, Fingerprint)
 
 
 def _first(

@@ -422,11 +422,11 @@ async def test_a_switch_tells_the_agent_and_no_change_tells_nobody(ctx: Context)
     # HOST-90
     agent = LoggedAgent()
     ctx.approval.set_policy(agent, "ask")
-    assert agent.injected == []
+    assert agent.inbox.injected == []
     assert agent.events("approval/") == []
     ctx.approval.set_policy(agent, "never")
     ctx.approval.set_policy(agent, "never")
-    assert [content_text(message.content) for message in agent.injected] == [  # type: ignore[arg-type]
+    assert [content_text(message.content) for message in agent.inbox.injected] == [  # type: ignore[arg-type]
         "Approvals were switched off: calls that need one are rejected without asking."
     ]
     assert len(agent.events("approval/policy")) == 1

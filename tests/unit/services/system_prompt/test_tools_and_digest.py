@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
-from tests.support.agents import LoneAgent
+from tests.support.agents import LoggedAgent, LoneAgent
 
 from dsh_tools.errors import PromptError
 from dsh_tools.kernel.context import Context, create_context
 from dsh_tools.pipeline.service import ToolsPlugin
 from dsh_tools.services.system_prompt import (
+    PROMPT_EVENT,
     SYSTEM_PROMPT_ASSEMBLE,
     UNLISTED_TOOLS,
     AssembleRequest,
@@ -22,6 +23,7 @@ from dsh_tools.services.system_prompt import (
     SystemPromptPlugin,
     ToolOffer,
     explain_change,
+    kept_fingerprints,
 )
 from dsh_tools.tools.definition import ToolDefinition
 from dsh_tools.tools.registered import ToolSchema, compile_definition
@@ -293,3 +295,29 @@ async def test_a_fingerprint_can_be_kept_as_json(ctx: Context):
     ctx.tools.register(tool("a"))
     before = await fingerprint(ctx)
     assert msgspec.json.decode(msgspec.json.encode(before), type=Fingerprint) == before
+
+
+async def test_a_session_keeps_each_new_fingerprint(ctx: Context):
+    agent = LoggedAgent()
+    ctx.system_prompt.section("one", 1, "1")
+    ctx.tools.register(tool("a"))
+    for _ in range(3):
+        system, tools, context = await ctx.system_prompt.assemble_request(agent)
+    assert (system, [shown.name for shown in tools], context) == ("1", ["a"], None)
+    ctx.system_prompt.section("two", 2, "2")
+    await ctx.system_prompt.assemble_request(agent)
+    (first, old), (second, new) = kept_fingerprints(agent.session.events)
+    assert [event.type for event in (first, second)] == [PROMPT_EVENT, PROMPT_EVENT]
+    assert str(explain_change(old, new)) == 'section "two" was added'
+    assert agent.session.derive_messages() == []
+
+
+async def test_a_request_brings_the_runtime_context_once(ctx: Context):
+    # HOST-71
+    ctx.system_prompt.runtime_context("now", 1, "Monday")
+    agent = LoggedAgent()
+    message = (await ctx.system_prompt.assemble_request(agent))[2]
+    assert message is not None
+    agent.session.append("user/message", message, "append")
+    assert (await ctx.system_prompt.assemble_request(agent))[2] is None
+    assert (await ctx.system_prompt.assemble_request(LoneAgent()))[2] == message
