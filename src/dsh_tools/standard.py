@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -67,7 +67,7 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
 
 
 @asynccontextmanager
-async def standard(config: StandardConfig | None = None, **settings: Any) -> AsyncIterator[Context]:
+async def standard(config: StandardConfig | None = None, **settings: Any) -> AsyncGenerator[Context]:
     """An application with the default composition, for the length of an ``async with`` block.
 
     ::

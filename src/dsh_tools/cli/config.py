@@ -41,7 +41,7 @@ class PluginEntry(pydantic.BaseModel):
 class CommandConfig(StandardConfig):
     """The whole of ``dsh.yaml``: the default composition's settings, and further plugins."""
 
-    plugins: list[PluginEntry] = []
+    plugins: list[PluginEntry] = pydantic.Field(default_factory=list[PluginEntry])
 
     @pydantic.field_validator("plugins", mode="before")
     @classmethod
@@ -63,14 +63,15 @@ def load_config(path: Path | None) -> CommandConfig:
         if not path.is_file():
             return CommandConfig()
     try:
-        document: Any = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+        document = _parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except MarkedYAMLError as error:
-        line = 0 if error.problem_mark is None else int(error.problem_mark.line) + 1
-        raise ConfigError(f"{path}:{line}: is not YAML: {error.problem or error.context}") from error
+        fault: Any = error
+        line = 1 if fault.problem_mark is None else int(fault.problem_mark.line) + 1
+        raise ConfigError(f"{path}:{line}: is not YAML: {fault.problem or fault.context}") from error
     except YAMLError as error:
         raise ConfigError(f"{path}: is not YAML: {error}") from error
     if document is None:
@@ -82,6 +83,12 @@ def load_config(path: Path | None) -> CommandConfig:
     except pydantic.ValidationError as error:
         faults = "\n".join(_fault(path, document, fault) for fault in error.errors())
         raise ConfigError(faults) from error
+
+
+def _parse(text: str) -> Any:
+    """Read YAML so that every mapping knows the line of each of its keys."""
+    reader: Any = YAML(typ="rt")
+    return reader.load(text)
 
 
 def _fault(path: Path, document: Any, fault: Any) -> str:
@@ -96,14 +103,14 @@ def _fault(path: Path, document: Any, fault: Any) -> str:
 def _line_of(document: Any, location: Iterable[str | int]) -> int:
     """Return the 1-based line of the deepest part of ``location`` that is in the file."""
     line = 1
-    node = document
+    node: Any = document
     for part in location:
-        position = getattr(node, "lc", None)
+        position: Any = getattr(node, "lc", None)
         if position is None:
             break
         try:
             found = position.key(part) if isinstance(node, dict) else position.item(part)
-            node = node[part]  # pyright: ignore[reportUnknownVariableType]
+            node = node[part]
         except (KeyError, IndexError, TypeError, AttributeError):
             break
         line = int(found[0]) + 1

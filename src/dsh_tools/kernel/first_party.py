@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from ..agent import Agents
     from ..pipeline.service import Tools
     from ..services.approval import Approval
     from ..services.system_prompt import SystemPrompt
+    from ..session import Sessions
 
 __all__ = ["FirstPartyServices"]
 
@@ -59,14 +61,14 @@ class FirstPartyServices(ABC):
         return self.require("session")
 
     @property
-    def sessions(self) -> object:
+    def sessions(self) -> Sessions:
         """All sessions, and the store behind them."""
-        return self.require("sessions")
+        return cast("Sessions", self.require("sessions"))
 
     @property
-    def agents(self) -> object:
+    def agents(self) -> Agents:
         """The agents that are alive."""
-        return self.require("agents")
+        return cast("Agents", self.require("agents"))
 
     @property
     def spill(self) -> object:

@@ -8,13 +8,16 @@ from .approval import TerminalAnswerer, TerminalApprovalConfig, TerminalApproval
 from .console import make_console
 from .layout import Card, Limits
 from .lines import LineReader
+from .live import LiveView
 from .neutral import plain
 from .render import render_call, render_result
+from .timeline import render_timeline
 
 __all__ = [
     "Card",
     "Limits",
     "LineReader",
+    "LiveView",
     "TerminalAnswerer",
     "TerminalApprovalConfig",
     "TerminalApprovalPlugin",
@@ -22,4 +25,5 @@ __all__ = [
     "plain",
     "render_call",
     "render_result",
+    "render_timeline",
 ]

@@ -1,0 +1,49 @@
+"""The command's entry: its verbs, and how it ends."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from .call import call
+from .demo import demo
+from .session import session_app
+from .tools import tools
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="dsh-tools",
+    help="The tool layer of an LLM agent: typed tools, a strict call pipeline, durable results.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"dsh-tools {version('dsh-tools')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The tool layer of an LLM agent."""
+
+
+app.command()(demo)
+app.command()(tools)
+app.command()(call)
+app.add_typer(session_app, name="session")
+
+
+def main() -> None:
+    """Run the command; ends the process with its status."""
+    app()

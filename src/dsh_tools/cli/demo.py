@@ -1,0 +1,98 @@
+"""``dsh-tools demo``: an agent's turn, for real but for the model, which follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.rule import Rule
+from rich.text import Text
+
+from ..errors import ConfigError
+from ..kernel import Context
+from ..services import PolicyConfig, scripted
+from ..session import SessionsConfig, replay_calls
+from ..terminal import LiveView, TerminalApprovalPlugin, make_console, plain, render_timeline
+from ..toolkits.files import FilesPlugin
+from ..toolkits.search import SearchPlugin
+from ..toolkits.shell import ShellPlugin
+from ..tools import tool
+from .config import CommandConfig
+from .demo_script import DEMO_RULES, QUESTION, demo_model
+from .runtime import open_app, run_verb
+
+if TYPE_CHECKING:
+    from ..session.events import TurnEndReason
+
+__all__ = ["demo"]
+
+DEFAULT_STORE = Path(".dsh-tools/demo.sqlite")
+
+
+@tool(timeout_ms=700)
+async def deep_scan(path: str) -> str:
+    """Look at every byte under a path. Takes far longer than its time limit.
+
+    Args:
+        path: where to look.
+    """
+    await asyncio.sleep(60)
+    return f"{path} is fine"
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="The folder the tools read and search.")] = Path(),
+    store: Annotated[Path, typer.Option("--store", help="The SQLite file that keeps the session.")] = DEFAULT_STORE,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
+) -> None:
+    """Watch an agent turn: parallel reads, a denial, an approval, a time-out, all kept in a session.
+
+    The model is a scripted one; policy, tools, approval, time limits and the log are the real ones.
+    Without a terminal the question is answered by the script.
+    """
+
+    async def work(_settings: CommandConfig) -> int:
+        root = folder.resolve()
+        if not root.is_dir():
+            raise ConfigError(f"--folder {folder}: is not a folder")
+        settings = CommandConfig(
+            sessions=SessionsConfig(path=str(store)), policy=PolicyConfig.model_validate({"rules": DEMO_RULES})
+        )
+        async with open_app(settings, mount_plugins=False) as ctx:
+            await _mount_demo(ctx, root, yes)
+            reason = await _run_turn(ctx, root, store)
+        return 0 if reason.__class__.__name__ == "Completed" else 1
+
+    run_verb(work, None)
+
+
+async def _mount_demo(ctx: Context, root: Path, yes: bool) -> None:
+    await ctx.plugin(FilesPlugin(), {"root": str(root)})
+    await ctx.plugin(SearchPlugin(), {"root": str(root)})
+    await ctx.plugin(ShellPlugin(), {"cwd": str(root)})
+    ctx.tools.register(deep_scan)
+    console = make_console()
+    await ctx.plugin(LiveView(console))
+    if yes or not sys.stdin.isatty():
+        ctx.approval.answer_with(scripted({"bash": "allowed-once"}))
+    else:
+        await ctx.plugin(TerminalApprovalPlugin(console))
+
+
+async def _run_turn(ctx: Context, root: Path, store: Path) -> TurnEndReason:
+    console = make_console()
+    log = await ctx.sessions.create(cwd=str(root), origin="demo")
+    agent = await ctx.agents.create("demo", demo_model(root), session=log)
+    console.print(Rule(Text(f"dsh-tools demo · {plain(str(root))}"), style="dim"))
+    console.print(Text(f"› {QUESTION}", "bold"))
+    try:
+        outcome = await agent.run(QUESTION)
+    finally:
+        console.print(Rule(Text("when the calls ran"), style="dim"))
+        console.print(render_timeline(replay_calls(log.events)))
+        again = f"dsh-tools session show {log.id} --store {store}"
+        console.print(Text(f"The session is kept. Show it again with:  {plain(again)}", "dim"))
+    return outcome.reason

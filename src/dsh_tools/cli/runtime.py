@@ -1,0 +1,91 @@
+"""What every verb needs: the application that ``dsh.yaml`` describes, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import pydantic
+import typer
+
+from ..errors import ConfigError, HarnessError
+from ..kernel import Context, create_context
+from ..standard import mount_standard
+from .config import CommandConfig, load_config, load_object
+
+__all__ = ["ConfigOption", "StoreOption", "open_app", "run_verb"]
+
+T = TypeVar("T")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The configuration file; dsh.yaml in this folder if there is one."),
+]
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", help="The SQLite file of the sessions, instead of the configured one.")
+]
+
+
+@asynccontextmanager
+async def open_app(config: CommandConfig, *, mount_plugins: bool = True) -> AsyncGenerator[Context]:
+    """The application of a configuration, for the length of an ``async with`` block.
+
+    Raises:
+        ConfigError: a plugin cannot be imported, or refuses its config; the text names it.
+    """
+    async with create_context() as ctx:
+        await mount_standard(ctx, config)
+        if mount_plugins:
+            for entry in config.plugins:
+                plugin = load_object(entry.use)
+                try:
+                    await ctx.plugin(plugin, entry.config)
+                except (pydantic.ValidationError, TypeError, HarnessError) as error:
+                    raise ConfigError(f"plugin {entry.use}: {error}") from error
+        yield ctx
+
+
+def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_file: Path | None) -> None:
+    """Run one verb and end with its status: its own, 2 for a wrong configuration, 130 or 143 when stopped.
+
+    Ctrl-C and SIGTERM cancel the verb; it ends once everything it started has stopped.
+    """
+    try:
+        config = load_config(config_file)
+        status = asyncio.run(_until_stopped(work(config)))
+    except HarnessError as error:
+        typer.echo(f"dsh-tools: {error}", err=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    sys.stdout.flush()
+    raise typer.Exit(status)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, int]) -> int:
+    """Let SIGTERM cancel the work as Ctrl-C does, and say so by the status."""
+    task = asyncio.ensure_future(work)
+    terminated = False
+
+    def terminate() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if terminated:
+            return 143
+        task.cancel()
+        await asyncio.wait({task})
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)

@@ -1,0 +1,143 @@
+"""``dsh-tools session``: looking at what is kept."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from msgspec import UNSET
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..content import TextBlock
+from ..messages import AssistantMessage, UserMessage
+from ..session import EventLog, ReplayedCall, Sessions, SessionsConfig, dump_jsonl, replay_calls
+from ..session.events import AssistantMessageRecord, Event, TurnEnd
+from ..terminal import make_console, plain, render_result, render_timeline
+from ..tools import PresentedResult, view_of_call, view_of_result
+from .config import CommandConfig
+from .runtime import ConfigOption, StoreOption, open_app, run_verb
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..kernel import Context
+
+__all__ = ["session_app"]
+
+session_app = typer.Typer(help="Look at the sessions that are kept.", no_args_is_help=True)
+
+
+@session_app.command("list")
+def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> None:
+    """List the sessions, newest first."""
+
+    async def work(settings: CommandConfig) -> int:
+        async with open_app(_with_store(settings, store), mount_plugins=False) as ctx:
+            table = Table(box=None, pad_edge=False, header_style="dim")
+            for heading in ("session", "created", "events", "about"):
+                table.add_column(heading)
+            found = await _sessions(ctx).list()
+            for summary in found:
+                created = datetime.datetime.fromtimestamp(summary.header.created_at / 1000).astimezone()
+                table.add_row(
+                    Text(plain(summary.header.id), "bold"),
+                    created.strftime("%Y-%m-%d %H:%M"),
+                    str(summary.length),
+                    Text(plain(summary.title)),
+                )
+            make_console().print(table if found else Text("No sessions are kept here."))
+        return 0
+
+    run_verb(work, config)
+
+
+@session_app.command("show")
+def show_session(
+    session_id: Annotated[str | None, typer.Argument(help="The session; the newest one by default.")] = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the log as JSON lines.")] = False,
+) -> None:
+    """Show a session again: messages, a card for every call, and when the calls ran. Runs no tool."""
+
+    async def work(settings: CommandConfig) -> int:
+        async with open_app(_with_store(settings, store)) as ctx:
+            sessions = _sessions(ctx)
+            chosen = session_id
+            if chosen is None:
+                found = await sessions.list()
+                if not found:
+                    typer.echo("dsh-tools: no sessions are kept here", err=True)
+                    return 1
+                chosen = found[0].header.id
+            if as_json:
+                stored = await sessions.read(chosen)
+                typer.echo(dump_jsonl(stored.header, stored.events), nl=False)
+                return 0
+            _replay(ctx, await sessions.view(chosen), make_console())
+        return 0
+
+    run_verb(work, config)
+
+
+def _with_store(settings: CommandConfig, store: Path | None) -> CommandConfig:
+    if store is None:
+        return settings
+    return settings.model_copy(update={"sessions": SessionsConfig(path=str(store))})
+
+
+def _sessions(ctx: Context) -> Sessions:
+    return ctx.sessions
+
+
+def _replay(ctx: Context, log: EventLog, console: Console) -> None:
+    calls = replay_calls(log.events)
+    by_result = {call.result_seq: call for call in calls}
+    console.print(Rule(Text(f"session {plain(log.id)}"), style="dim"))
+    for event in log.events:
+        shown = by_result.get(event.seq)
+        if shown is not None:
+            _show_call(ctx, shown, console)
+        else:
+            _show_event(event, console)
+    if calls:
+        console.print(Rule(Text("when the calls ran"), style="dim"))
+        console.print(render_timeline(calls))
+
+
+def _show_call(ctx: Context, call: ReplayedCall, console: Console) -> None:
+    definition = ctx.tools.get(call.name)
+    presented = PresentedResult(call.content, call.is_error, None if call.meta is UNSET else call.meta)
+    console.print(
+        render_result(
+            view_of_result(definition, call.arguments, presented),
+            name=call.name,
+            arguments=call.arguments,
+            content=call.content,
+            is_error=call.is_error,
+            call=view_of_call(definition, call.arguments),
+        )
+    )
+
+
+def _show_event(event: Event, console: Console) -> None:
+
+    if event.type == "user/message":
+        message = msgspec.convert(event.data, UserMessage)
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                console.print(Text(f"› {plain(block.text)}", "bold" if message.source.kind == "user" else "dim"))
+    elif event.type == AssistantMessageRecord.event_type:
+        answer: AssistantMessage = msgspec.convert(event.data, AssistantMessageRecord).message
+        for block in answer.content:
+            if isinstance(block, TextBlock) and block.text:
+                console.print(Text(plain(block.text)))
+    elif event.type == "approval/decided":
+        console.print(Text(f"  approval: {plain(str(event.data['outcome']))}", "yellow"))
+    elif event.type == TurnEnd.event_type:
+        console.print(Text(f"  turn {event.data['turn']} ended: {plain(str(event.data['reason']['kind']))}", "dim"))
