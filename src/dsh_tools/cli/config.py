@@ -103,14 +103,14 @@ def _fault(path: Path, document: Any, fault: Any) -> str:
 def _line_of(document: Any, location: Iterable[str | int]) -> int:
     """Return the 1-based line of the deepest part of ``location`` that is in the file."""
     line = 1
-    node: Any = document
+    here: Any = document
     for part in location:
-        position: Any = getattr(node, "lc", None)
+        position: Any = getattr(here, "lc", None)
         if position is None:
             break
         try:
-            found = position.key(part) if isinstance(node, dict) else position.item(part)
-            node = node[part]
+            found: Any = position.key(part) if isinstance(part, str) else position.item(part)
+            here = here[part]
         except (KeyError, IndexError, TypeError, AttributeError):
             break
         line = int(found[0]) + 1

@@ -77,7 +77,8 @@ def show_session(
                 chosen = found[0].header.id
             if as_json:
                 stored = await sessions.read(chosen)
-                typer.echo(dump_jsonl(stored.header, stored.events), nl=False)
+                for line in dump_jsonl(stored.header, stored.events):
+                    typer.echo(line)
                 return 0
             _replay(ctx, await sessions.view(chosen), make_console())
         return 0

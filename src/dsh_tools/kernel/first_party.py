@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..agent import Agents
     from ..pipeline.service import Tools
     from ..services.approval import Approval
+    from ..services.spill import SpillStore
     from ..services.system_prompt import SystemPrompt
     from ..session import Sessions
 
@@ -71,6 +72,6 @@ class FirstPartyServices(ABC):
         return cast("Agents", self.require("agents"))
 
     @property
-    def spill(self) -> object:
+    def spill(self) -> SpillStore:
         """Keeps texts that are too long for a model."""
-        return self.require("spill")
+        return cast("SpillStore", self.require("spill"))

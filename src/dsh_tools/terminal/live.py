@@ -79,9 +79,8 @@ class LiveView:
             self._mid_line = not event.text.endswith("\n")
         elif isinstance(event, Retrying):
             wait = f"asking again in {event.delay:.1f} s"
-            self._print(
-                Text(f"  the model failed ({event.failure.code}): {plain(event.failure.message)}; {wait}", "yellow")
-            )
+            said = f"  the model failed ({event.failure.code}): {plain(event.failure.message)}; {wait}"
+            self._print(Text(said, "yellow"))
         elif isinstance(event, (Finish, ModelFailed)):
             self._end_line()
 
