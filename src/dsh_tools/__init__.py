@@ -1,1 +1,90 @@
-"""dsh-tools: the tool layer of an LLM agent."""
+"""dsh-tools: the tool layer of an LLM agent.
+
+    tools/         what a tool is and where it is found      (``@tool``, ``define_tool``, the registry)
+    pipeline/      how one call runs                         (start with ``pipeline/pipeline.py``)
+    kernel/        lifetimes, hook points, scopes, signals
+    services/      approval, time limits, prompt, policy, …  (each one a plugin)
+    agent/         turns and steps; session/ what happened, durably; model/ who is asked
+    code_mode/     tools as an SDK for programs; code_runtime/ where those run
+    toolkits/      ready-made tools; terminal/ cards; cli/ the command
+    standard.py    the default composition
+"""
+
+from __future__ import annotations
+
+from .agent import Agent, AgentConfig, TurnOutcome
+from .content import ContentBlock, ImageBlock, JsonBlock, TextBlock, text
+from .errors import HarnessError, ToolArgsError, ToolError, ToolNotFoundError, ToolOutputError
+from .kernel import AbortController, AbortSignal, Context, Scope, create_context
+from .schema import RawSchema
+from .standard import StandardConfig, standard
+from .tools import (
+    CODE_DISPATCH_LOG,
+    EXECUTE,
+    POST_EXECUTE,
+    PRE_EXECUTE,
+    TOOL_PROGRESS,
+    TOOL_RESULT,
+    TOOLS_CHANGE,
+    Accept,
+    Allow,
+    Ask,
+    Block,
+    Deny,
+    OutputSpec,
+    ToolCall,
+    ToolDefinition,
+    ToolExecution,
+    ToolFailure,
+    ToolResult,
+    ToolRunContext,
+    ToolSuccess,
+    define_tool,
+    tool,
+)
+
+__all__ = [
+    "CODE_DISPATCH_LOG",
+    "EXECUTE",
+    "POST_EXECUTE",
+    "PRE_EXECUTE",
+    "TOOLS_CHANGE",
+    "TOOL_PROGRESS",
+    "TOOL_RESULT",
+    "AbortController",
+    "AbortSignal",
+    "Accept",
+    "Agent",
+    "AgentConfig",
+    "Allow",
+    "Ask",
+    "Block",
+    "ContentBlock",
+    "Context",
+    "Deny",
+    "HarnessError",
+    "ImageBlock",
+    "JsonBlock",
+    "OutputSpec",
+    "RawSchema",
+    "Scope",
+    "StandardConfig",
+    "TextBlock",
+    "ToolArgsError",
+    "ToolCall",
+    "ToolDefinition",
+    "ToolError",
+    "ToolExecution",
+    "ToolFailure",
+    "ToolNotFoundError",
+    "ToolOutputError",
+    "ToolResult",
+    "ToolRunContext",
+    "ToolSuccess",
+    "TurnOutcome",
+    "create_context",
+    "define_tool",
+    "standard",
+    "text",
+    "tool",
+]
