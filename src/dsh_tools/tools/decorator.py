@@ -20,27 +20,28 @@ __all__ = ["FunctionTool", "tool"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 _CONTEXTS = (ToolRunContext, ToolExecution)
 _CONTEXT_NAMES = frozenset(context.__name__ for context in _CONTEXTS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FunctionTool(ToolDefinition, Generic[P, R]):
+class FunctionTool(ToolDefinition, Generic[P, R_co]):
     """A tool made from a function; calling it calls the function, as if it had never been decorated.
 
     Parameters:
         fn: the function.
     """
 
-    fn: Callable[P, R]
+    fn: Callable[P, R_co]
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function directly: no pipeline, no policy, no checks."""
         return self.fn(*args, **kwargs)
 
     @property
-    def __wrapped__(self) -> Callable[P, R]:
+    def __wrapped__(self) -> Callable[P, R_co]:
         """The function, for ``inspect`` and documentation tools."""
         return self.fn
 
