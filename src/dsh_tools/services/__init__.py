@@ -20,6 +20,13 @@ from .approval import (
     scripted,
 )
 from .policy import PolicyConfig, PolicyPlugin
+from .spill import (
+    LocalSpillConfig,
+    LocalSpillPlugin,
+    SpillPolicyConfig,
+    SpillPolicyPlugin,
+    SpillStore,
+)
 from .system_prompt import (
     SYSTEM_PROMPT_ASSEMBLE,
     SYSTEM_PROMPT_CHANGE,
@@ -49,8 +56,13 @@ __all__ = [
     "AssembleRequest",
     "AssembledPrompt",
     "Assembly",
+    "LocalSpillConfig",
+    "LocalSpillPlugin",
     "PolicyConfig",
     "PolicyPlugin",
+    "SpillPolicyConfig",
+    "SpillPolicyPlugin",
+    "SpillStore",
     "SystemPrompt",
     "SystemPromptConfig",
     "SystemPromptPlugin",
