@@ -128,25 +128,24 @@ class AnthropicModel:
         return answer.end()
 
     def _body(self, request: ModelRequest, tools: ExportedTools) -> dict[str, Any]:
-        body: dict[str, Any] = {
+        # What can be left out goes past the SDK's own parameters, which come and go with its versions.
+        fields: dict[str, Any] = {}
+        if request.system.strip():
+            fields["system"] = system_blocks(request.system, cache=self._cache)
+        if tools.records:
+            fields["tools"] = tools.records
+            fields["tool_choice"] = tool_choice(request, tools)
+        if request.temperature is not None:
+            fields["temperature"] = request.temperature
+        if request.stop:
+            fields["stop_sequences"] = list(request.stop)
+        return {
             "model": self.model,
             "messages": message_list(request, tools, cache=self._cache),
             "max_tokens": self._max_tokens if request.max_tokens is None else request.max_tokens,
             "stream": True,
+            "extra_body": {**fields, **self._extra, **request.extra},
         }
-        if request.system.strip():
-            body["system"] = system_blocks(request.system, cache=self._cache)
-        if tools.records:
-            body["tools"] = tools.records
-            body["tool_choice"] = tool_choice(request, tools)
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.stop:
-            body["stop_sequences"] = list(request.stop)
-        extra = {**self._extra, **request.extra}
-        if extra:
-            body["extra_body"] = extra
-        return body
 
     def _connected(self) -> AsyncAnthropic:
         if self._client is None:
@@ -311,7 +310,7 @@ def _describe(error: Exception) -> ModelFailure:
         return connection_failure(f"{error.message} {error.__cause__ or ''}", timeout=timeout)
     if isinstance(error, json.JSONDecodeError):
         return ModelFailure("STREAM_INVALID", f"the model's stream is not JSON: {error}", True)
-    if isinstance(error, anthropic.AnthropicError):
+    if isinstance(error, anthropic.AnthropicError) or "authentication method" in str(error):
         return ModelFailure("AUTHENTICATION", str(error))
     return transport_failure(error)
 

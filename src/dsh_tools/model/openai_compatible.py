@@ -139,29 +139,23 @@ class OpenAICompatibleModel:
         return answer.end()
 
     def _body(self, request: ModelRequest, tools: ExportedTools) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": chat_messages(
-                request, tools, send_reasoning=self._send_reasoning, send_images=self._accepts_images
-            ),
-            "stream": True,
-        }
+        # What can be left out goes past the SDK's own parameters, which come and go with its versions.
+        fields: dict[str, Any] = {}
         if self._include_usage:
-            body["stream_options"] = {"include_usage": True}
+            fields["stream_options"] = {"include_usage": True}
         if tools.records:
-            body["tools"] = tools.records
-            body["tool_choice"] = tool_choice(request, tools)
+            fields["tools"] = tools.records
+            fields["tool_choice"] = tool_choice(request, tools)
         longest = self._max_tokens if request.max_tokens is None else request.max_tokens
         if longest is not None:
-            body[self._max_tokens_field] = longest
+            fields[self._max_tokens_field] = longest
         if request.temperature is not None:
-            body["temperature"] = request.temperature
+            fields["temperature"] = request.temperature
         if request.stop:
-            body["stop"] = list(request.stop)
-        extra = {**self._extra, **request.extra}
-        if extra:
-            body["extra_body"] = extra
-        return body
+            fields["stop"] = list(request.stop)
+        messages = chat_messages(request, tools, send_reasoning=self._send_reasoning, send_images=self._accepts_images)
+        extra = {**fields, **self._extra, **request.extra}
+        return {"model": self.model, "messages": messages, "stream": True, "extra_body": extra}
 
     def _connected(self) -> AsyncOpenAI:
         if self._client is None:
