@@ -157,7 +157,7 @@ def define_tool(
             the body's form of the arguments. Presenters see no arguments that don't fit (PIPE-206).
 
     Raises:
-        InvalidTimeoutError: the time limit is not a positive finite number, or cannot be kept (SCHEMA-E1, D44).
+        InvalidTimeoutError: the time limit is not a positive finite number, or cannot be kept (D44, SCHEMA-E1).
         DefinitionError: a part is missing, contradicts another, or has no JSON form.
         JsonSchemaError: a DSL spec or a schema is wrong.
     """

@@ -132,7 +132,7 @@ async def test_the_body_gets_what_the_parameters_say(parameters: Any, arguments:
 
 
 async def test_arguments_that_do_not_fit_never_reach_the_body():
-    # SCHEMA-E2, D25, PIPE-206
+    # D25 before SCHEMA-E2 and PIPE-206
     def execute(args: Any, run: Any) -> Any:
         raise AssertionError("the body ran")
 
@@ -457,7 +457,7 @@ async def test_validate_arguments_false_leaves_the_check_to_the_body():
 
 
 def test_mutating_the_spec_later_changes_nothing():
-    # SCHEMA-E4, D26
+    # D26 before SCHEMA-E4
     spec: dict[str, Any] = {"a": {"type": "string"}}
     definition = define(parameters=spec)
     spec["a"]["type"] = "integer"
