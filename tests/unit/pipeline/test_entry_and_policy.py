@@ -444,7 +444,7 @@ async def test_listeners_nest_and_may_cut_the_chain() -> None:
 
 
 async def test_calling_next_again_replays_the_rest_of_the_chain() -> None:
-    # PIPE-109 by D12, 133
+    # PIPE-109 and 133 by D12
     async with app() as ctx:
         order: list[str] = []
 

@@ -25,7 +25,7 @@ from dsh_tools.errors import (
     UnknownRestrictionError,
 )
 from dsh_tools.kernel import Context, Scope
-from dsh_tools.tools import OutputSpec, ToolCall, ToolDefinition, render_value
+from dsh_tools.tools import OutputSpec, ToolCall, ToolDefinition, compile_definition, render_value
 
 
 def names(ctx: Context, scope: Scope | None = None) -> list[str]:
@@ -684,3 +684,20 @@ async def test_one_registration_costs_a_call_nothing() -> None:
         await run(ctx, "t7")
         assert ctx.tools.view() is view
         assert isinstance(ToolCall("t7"), ToolCall)
+
+
+async def test_run_code_is_the_last_of_a_view_that_is_not_native() -> None:
+    # PIPE-54, 60
+    async with app(mode="code") as ctx:
+        scoped = await three_tools(ctx)
+        native = ctx.create_scope("native")
+        native.tools.present_as("native")
+        transport = compile_definition(make_tool("run_code"))
+        ctx.tools.service.registry.set_transport(transport)
+        scoped.tools.restrict(allow=["a"])
+        assert list(ctx.tools.view(scoped.scope).entries) == ["a", "run_code"]
+        assert ctx.tools.get("run_code", scoped.scope) is transport.definition
+        assert ctx.tools.get("run_code", native.scope) is None
+        assert "run_code" not in names(ctx)
+        ctx.tools.service.registry.set_transport(None)
+        assert list(ctx.tools.view(scoped.scope).entries) == ["a"]

@@ -650,7 +650,7 @@ async def test_the_finalizer_is_called_once_on_every_path() -> None:
 
 
 async def test_the_finalizer_gets_the_open_execution_and_the_frozen_result() -> None:
-    # PIPE-176, 177, 179
+    # PIPE-176, 177, 179, 240: the candidate is frozen before the finalizer and after it
     async with app() as ctx:
         controller = AbortController()
 

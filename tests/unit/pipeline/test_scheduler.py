@@ -289,3 +289,27 @@ async def test_duplicate_call_ids_are_separate_calls() -> None:
         lane.close()
         await lane.run()
         assert owner.results == {"call 1": "1", "call 2": "2"}
+
+
+async def test_execute_is_the_composition_of_its_stages() -> None:
+    # PIPE-234, 236: where a run goes next is part of the run, so it cannot be finished the wrong way
+    async with app() as ctx:
+        seen: list[str] = []
+
+        async def post(review: Any, next: Any) -> Any:
+            seen.append(review.execution.call_id)
+            return await next()
+
+        ctx.tools.register(make_tool())
+        ctx.on("tools/post-execute", post)
+        for number, (name, arguments, goes) in enumerate(
+            (("t", {}, "dispatch"), ("t", 5, "review"), ("t", {"x": {1}}, "finish"))
+        ):
+            call = ToolCall(name, arguments, call_id=f"staged {number}")
+            prepared = await ctx.tools.prepare(call)
+            assert prepared.next == goes
+            await ctx.tools.dispatch(prepared)
+            staged = await ctx.tools.finish(prepared)
+            whole = await ctx.tools.execute(ToolCall(name, arguments, call_id=f"whole {number}"))
+            assert staged == whole
+        assert seen == ["staged 0", "whole 0", "staged 1", "whole 1"]

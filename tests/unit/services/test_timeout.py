@@ -155,7 +155,7 @@ async def test_the_signal_is_restored_when_the_rest_raises(ctx: Context):
 
 
 async def test_an_inner_wrapper_that_raises_after_the_limit_is_a_timeout(ctx: Context):
-    # HOST-133: decided from the reason of the abort
+    # HOST-133, PIPE-226: decided from the reason of the abort
     async def inner(execution: Any, next: Any) -> Any:
         await execution.signal.wait()
         execution.signal.throw_if_aborted()

@@ -221,7 +221,7 @@ async def test_answerers_are_asked_in_order_until_one_answers(ctx: Context):
 
 @pytest.mark.parametrize("kind", ["sync", "async", "cancelled"])
 async def test_an_answerer_that_fails_makes_it_unavailable(ctx: Context, kind: str):
-    # HOST-87
+    # HOST-87, PIPE-128
     async def fail_later(request: ApprovalRequest) -> None:
         await asyncio.sleep(0)
         if kind == "cancelled":
