@@ -24,7 +24,7 @@ class PluginObject(Protocol):
         ...
 
 
-Plugin: TypeAlias = Callable[..., object] | PluginObject
+Plugin: TypeAlias = Callable[["Context", Any], object] | PluginObject | type[Any]
 """A callable ``(ctx, config)``, a class, or a module or object with ``apply`` (HOST-1)."""
 
 
