@@ -18,7 +18,7 @@ from ..errors import DefinitionError
 from .types.annotations import unwrap
 from .types.docstrings import DocText, read_docstring
 from .types.finish import typed_record, typed_schema
-from .types.hints import resolve
+from .types.hints import UNRESOLVED, resolve
 from .types.metadata import NOTHING, Metadata
 from .types.records import Field, Record
 from .types.refusals import refuse
@@ -141,7 +141,7 @@ class _Reader:
             return annotation
         try:
             return resolve(annotation, self.module, self.names)
-        except NameError as error:
+        except UNRESOLVED as error:
             # A context type is often imported for type checking only.
             if isinstance(annotation, str) and self.is_injected(annotation):
                 return annotation
@@ -153,7 +153,7 @@ class _Reader:
             return Any
         try:
             return resolve(annotation, self.module, self.names)
-        except NameError as error:
+        except UNRESOLVED as error:
             raise _unresolved("return value", error) from None
 
     def output(self) -> TypedSchema:
@@ -230,7 +230,7 @@ def _unannotated(name: str, where: str) -> DefinitionError:
     return refuse(where, "it has no annotation", "annotate it; Any takes any JSON value")
 
 
-def _unresolved(where: str, error: NameError) -> DefinitionError:
+def _unresolved(where: str, error: Exception) -> DefinitionError:
     return refuse(
         where,
         f"its annotation cannot be resolved: {error}",

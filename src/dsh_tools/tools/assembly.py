@@ -52,6 +52,10 @@ class Arguments:
         Raises:
             ToolArgsError: they do not fit the schema, or the type refuses them.
         """
+        frozen = self._admitted(args)
+        return frozen if self.convert is None else self.convert(frozen)
+
+    def _admitted(self, args: Any) -> Any:
         try:
             frozen: Any = snapshot(args)
         except LossyJsonError as error:
@@ -60,7 +64,11 @@ class Arguments:
             frozen = FrozenDict({**frozen, **{k: v for k, v in self.defaults.items() if k not in frozen}})
         if not self.schema.accepts(frozen):
             raise ToolArgsError(self.schema.violations(frozen, ""))
-        return frozen if self.convert is None else self.convert(frozen)
+        return frozen
+
+    def _fits(self, args: Any) -> bool:
+        frozen = self._admitted(args)
+        return self.typed is None or not self.typed.refusals(frozen, "")
 
     def presenter(self, present: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Wrap a presenter: no view for arguments that do not fit; its own failures go through (PIPE-206, 207)."""
@@ -83,10 +91,9 @@ class Arguments:
 
         def classified(args: Any) -> bool:
             try:
-                given = self.read(args)
+                return self._fits(args) if safe is True else safe(self.read(args))
             except ToolArgsError:
                 return False
-            return True if safe is True else safe(given)
 
         return classified
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, get_args, overload
+from types import UnionType
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, overload
 
 from typing_extensions import Unpack
 
@@ -23,6 +24,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _CONTEXTS = (ToolRunContext, ToolExecution)
+_WRAPPERS = (Union, UnionType, Annotated)
 _CONTEXT_NAMES = frozenset(context.__name__ for context in _CONTEXTS)
 
 
@@ -153,7 +155,9 @@ def _is_context(annotation: Any) -> bool:
     if isinstance(annotation, str):
         parts = {part.strip(" '\"").rpartition(".")[2] for part in annotation.split("|")}
         return bool(parts & _CONTEXT_NAMES)
-    return annotation in _CONTEXTS or any(part in _CONTEXTS for part in get_args(annotation))
+    if get_origin(annotation) in _WRAPPERS:
+        return any(part in _CONTEXTS for part in get_args(annotation))
+    return annotation in _CONTEXTS
 
 
 def _runs_in_thread(signature: FunctionSignature, run_in_thread: bool | None, timeout_ms: float | None) -> bool:

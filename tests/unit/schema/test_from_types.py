@@ -937,6 +937,33 @@ def test_what_json_cannot_say_is_refused_with_a_way_out(tp: Any, what: str, advi
         assert advice in message
 
 
+@pytest.mark.parametrize(
+    "tp", [3, "", "1 +", [], {}, object(), ..., (), ("a",), Union, Literal, Optional, type, type[int]]
+)
+def test_what_is_no_type_at_all_is_refused(tp: Any):
+    with pytest.raises(DefinitionError, match="^value: "):
+        from_types(tp)
+
+
+def test_types_that_nest_too_deep_are_refused():
+    deep: Any = int
+    for _ in range(1_000):
+        deep = list[deep]
+    with pytest.raises(DefinitionError, match="^value: the type nests more than 64 levels deep"):
+        from_types(deep)
+    chain: Any = int
+    for level in range(300):
+        chain = dataclasses.make_dataclass(f"Link{level}", [("next", chain)])
+    with pytest.raises(DefinitionError, match="the type nests more than 64 levels deep"):
+        from_types(chain)
+
+
+def test_an_integer_beyond_a_floats_range_is_refused_not_made_infinite():
+    assert from_types(float).accepts(10**400)
+    with pytest.raises(ToolArgsError, match='"x" is not valid: is beyond the range of a float'):
+        from_types(float).load(10**400, "x")
+
+
 def test_fields_are_named_in_refusals():
     made = dataclasses.make_dataclass("Made", [("when", datetime.datetime)])
     with pytest.raises(DefinitionError, match=r'^value: field "when" of Made: datetime is not JSON'):

@@ -389,6 +389,9 @@ def dated(when: datetime.datetime) -> None: ...
 def dated_output() -> datetime.datetime: ...
 def wrong_default(a: int = None) -> None: ...  # type: ignore[assignment]
 def unknown(a: Nowhere) -> None: ...  # noqa: F821
+def no_type(a: dataclasses.Missing) -> None: ...
+
+
 def unknown_output() -> Nowhere: ...  # noqa: F821
 def generator() -> Any:
     yield 1
@@ -410,6 +413,7 @@ async def async_generator() -> AsyncIterator[int]:
         (dated_output, "return value: datetime is not JSON"),
         (wrong_default, 'parameter "a": the default None does not fit its type .*; write T | None'),
         (unknown, "parameter \"a\": its annotation cannot be resolved: name 'Nowhere' is not defined"),
+        (no_type, 'parameter "a": its annotation cannot be resolved: module .* has no attribute'),
         (unknown_output, "return value: its annotation cannot be resolved"),
         (generator, "generator is a generator; a tool returns one value: return a list"),
         (async_generator, "async_generator is a generator"),

@@ -145,6 +145,13 @@ async def test_every_way_to_annotate_the_run_context():
         assert await value_of(definition) == "call"
 
 
+def test_only_a_parameter_that_is_the_context_is_supplied():
+    with pytest.raises(DefinitionError, match='parameter "runs": ToolRunContext is not JSON'):
+
+        @tool
+        async def fn(runs: list[ToolRunContext]) -> None: ...
+
+
 def test_classes_of_the_enclosing_function_are_found():
     @dataclasses.dataclass
     class Local:

@@ -423,6 +423,9 @@ def test_concurrency_classifiers():
         False,
     ]
     assert [always(args) for args in ({"path": "a"}, {"path": 1}, {})] == [True, False, False]
+    validated = define(parameters=ReadModel, is_concurrency_safe=True).is_concurrency_safe
+    assert validated is not None
+    assert [validated({"path": path}) for path in ("a", "/etc")] == [True, False]
     assert define(is_concurrency_safe=False).is_concurrency_safe is None
 
 

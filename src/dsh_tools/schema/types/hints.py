@@ -11,7 +11,10 @@ from typing_extensions import get_type_hints
 from ... import json_value
 from .refusals import refuse, type_name
 
-__all__ = ["ANY_JSON", "class_hints", "resolve"]
+__all__ = ["ANY_JSON", "UNRESOLVED", "class_hints", "resolve"]
+
+UNRESOLVED = (NameError, AttributeError, SyntaxError, TypeError, IndexError)
+"""What evaluating an annotation may raise: an unknown name, a module without it, text that is no type."""
 
 # The aliases are strings at run time, spelled with names that the annotated module need not have.
 _MEANING: dict[str, Any] = {"JsonValue": Any, "JsonScalar": str | int | float | bool | None}
@@ -31,12 +34,12 @@ def class_hints(cls: Any, names: Mapping[str, Any], where: str) -> dict[str, Any
     known = _namespace(module, {})
     try:
         return get_type_hints(cls, localns=known, include_extras=True)
-    except NameError:
+    except UNRESOLVED:
         pass
     try:
         known = {**_namespace(module, names), cls.__name__: cls}
         return get_type_hints(cls, localns=known, include_extras=True)
-    except NameError as error:
+    except UNRESOLVED as error:
         raise refuse(
             where,
             f"an annotation of {type_name(cls)} cannot be resolved: {error}",
@@ -45,7 +48,7 @@ def class_hints(cls: Any, names: Mapping[str, Any], where: str) -> dict[str, Any
 
 
 def resolve(annotation: Any, module: Mapping[str, Any], names: Mapping[str, Any]) -> Any:
-    """Return the type an annotation means; raise ``NameError`` where a name in it is unknown."""
+    """Return the type an annotation means; raise one of ``UNRESOLVED`` where it means none."""
 
     def holder() -> None: ...
 

@@ -6,7 +6,7 @@ import enum
 import typing
 from collections import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ForwardRef, Literal, LiteralString, TypeVar, get_args, get_origin
+from typing import Any, ForwardRef, Literal, LiteralString, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import JsonValue as PydanticJson
@@ -17,7 +17,7 @@ from .codec import Codec, Fault, Shape
 from .containers import list_shape, map_shape, tuple_shape
 from .documents import reference, rename_references
 from .guards import is_class
-from .hints import ANY_JSON, resolve
+from .hints import ANY_JSON, UNRESOLVED, resolve
 from .metadata import Metadata, annotate, constrain
 from .pydantic_types import is_pydantic_type, pydantic_adapter, pydantic_document, pydantic_shape
 from .records import Field, construct, record_shape
@@ -28,6 +28,9 @@ from .unions import UnionPlan, union_shape
 
 __all__ = ["Translator"]
 
+# Translation recurses over types, and each level takes up to ten frames.
+_MAX_DEPTH = 64
+_BARE = (Literal, Union)
 _LISTS = frozenset({list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection})
 _MAPS = frozenset({dict, abc.Mapping, abc.MutableMapping})
 # From Python 3.12 on the standard library has a class of its own for ``type X = ...``.
@@ -56,6 +59,7 @@ class Translator:
         self.defaults: list[tuple[Field, str]] = []
         self.may_refuse = False
         self._named: dict[Any, Shape] = {}
+        self._depth = 0
 
     def shape(self, annotation: Any, where: str) -> Shape:
         """Return the shape of an annotation; ``where`` names its owner in messages.
@@ -71,7 +75,11 @@ class Translator:
         """Return the shape of an annotation already taken apart: constrained, not yet described."""
         if given.for_pydantic is not None:
             return self._pydantic(given.for_pydantic, where)
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise refuse(where, f"the type nests more than {_MAX_DEPTH} levels deep", "flatten it")
         shape = self._type(given.tp, where)
+        self._depth -= 1
         if given.metadata.keywords:
             shape = Shape(constrain(shape.document, given.metadata.keywords, where), shape.codec)
         if given.metadata.predicates:
@@ -97,12 +105,14 @@ class Translator:
             return self.shape(supertype, where)
         if isinstance(tp, TypeVar):
             raise unsupported(tp, where)
+        if not isinstance(tp, abc.Hashable) or tp in _BARE:
+            raise unsupported(tp, where)
         return self._generic(tp, where) or self._class(tp, where)
 
     def _resolved(self, tp: str | ForwardRef, where: str) -> Any:
         try:
             return resolve(tp, {}, self.names)
-        except NameError as error:
+        except UNRESOLVED as error:
             raise refuse(
                 where, f"{type_name(tp)!r} cannot be resolved: {error}", "give the type itself, not its name"
             ) from None
