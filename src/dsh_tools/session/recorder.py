@@ -14,7 +14,8 @@ from msgspec import UNSET
 from ..content import Content, ContentBlock
 from ..errors import SessionError
 from ..messages import ToolCallBlock, tool_result_message
-from ..tools.result import ErrorInfo, ToolFailure, ToolResult, failure
+from ..pipeline import ABORTED_BEFORE_DISPATCH
+from ..tools.result import ToolFailure, ToolResult
 from .events import CodeDispatch, CodeDispatchStart, Event, ToolCallRecord, ToolResultRecord
 from .log import EventLog
 from .protocol import SessionLog
@@ -32,8 +33,6 @@ __all__ = [
     "record_result",
     "record_skipped",
 ]
-
-_NOT_DISPATCHED = failure("tool call aborted before dispatch", ErrorInfo("AbortError", "ABORTED_BEFORE_DISPATCH"))
 
 
 def record_call(log: SessionLog, call: ToolCallBlock) -> Event:
@@ -71,7 +70,7 @@ def record_skipped(log: SessionLog, call: ToolCallBlock) -> tuple[Event, Event]:
         SessionError: ``INVALID_NESTING``: no step is open.
     """
     called = record_call(log, call)
-    return called, record_result(log, call, called, _NOT_DISPATCHED)
+    return called, record_result(log, call, called, ABORTED_BEFORE_DISPATCH)
 
 
 def record_dispatch_start(
