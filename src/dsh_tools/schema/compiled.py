@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from ..errors import JsonSchemaError
 from ..json_value import FrozenDict, exceeds_depth, snapshot
-from .constraints import pattern_problem
 from .dsl import lower_parameters, lower_value
 from .json_schema import check_document
 from .native import MAX_NATIVE_DEPTH, NATIVE_FAULTS, follows_values, native_validator
-from .nodes import Node, children_of
+from .nodes import Node
 from .validate import Validator
 
 __all__ = [
@@ -74,7 +72,7 @@ class Schema:
                 return native(value)
             except NATIVE_FAULTS:
                 pass
-        return not self._own.violations(value, "value", lossless=True)
+        return not self._own.faults(value, "value", lossless=True)
 
     def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
         """List what is wrong with a lossless value, in the contract's wording; empty when it is valid (SCHEMA-D).
@@ -125,21 +123,6 @@ def compile_json_schema(document: object) -> Schema:
 def _compile(document: object, source: SchemaSource) -> Schema:
     node = check_document(document)
     return Schema(snapshot(document), node, source)
-
-
-def check_patterns(node: Node, definitions: Mapping[str, Node] = NO_DEFINITIONS) -> None:
-    """Refuse patterns that the linear-time engine cannot run; raise :class:`JsonSchemaError` naming them."""
-    pending: list[Node] = [node, *definitions.values()]
-    problems: list[str] = []
-    while pending:
-        current = pending.pop()
-        pattern = current.constraints.get("pattern")
-        problem = pattern_problem(pattern) if type(pattern) is str else None
-        if problem is not None:
-            problems.append(problem)
-        pending.extend(children_of(current))
-    if problems:
-        raise JsonSchemaError(problems)
 
 
 def validate_json_schema_value(schema: object, value: object, path: str = "value") -> list[str]:

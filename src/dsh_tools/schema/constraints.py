@@ -9,21 +9,19 @@ from typing import Any, cast
 import jsonschema_rs
 
 from ..json_value import canonical_text, literal_text, members
-from .issues import quoted_path
 from .native import REGEX
-from .paths import ValuePath
 
-__all__ = ["constraint_faults", "pattern_problem"]
+__all__ = ["constraint_problems", "pattern_problem"]
 
 
-def constraint_faults(constraints: Mapping[str, Any], value: Any, path: ValuePath) -> list[str]:
-    """List the constraints that a value of the right type breaks, in the schema's order."""
-    faults: list[str] = []
+def constraint_problems(constraints: Mapping[str, Any], value: Any) -> list[str]:
+    """List what a value of the right type must be or have and is not or has not, in the schema's order."""
+    found: list[str] = []
     for keyword, limit in constraints.items():
         check = _CHECKS.get(keyword)
         if check is not None and (problem := check(value, limit)) is not None:
-            faults.append(f"{quoted_path(path)} must {problem}")
-    return faults
+            found.append(problem)
+    return found
 
 
 def pattern_problem(pattern: str) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, TypeAlias, cast
 
 from ..errors import JsonTextError
-from ..json_value import literal_text, parse_json
+from ..json_value import exceeds_depth, literal_text, parse_json
 from .compiled import Schema
 from .issues import TYPE_PHRASES, quoted_path
 from .nodes import (
@@ -36,6 +36,9 @@ MAX_HINTS = 5
 """How many hints one value gets; more would bury the message."""
 
 _MAX_SHOWN = 60
+# Advice is worth a bounded effort: beyond these, the message has to do alone.
+_MAX_DEPTH = 64
+_MAX_STEPS = 20_000
 _Steps: TypeAlias = "Generator[_Steps, None, None]"
 
 
@@ -50,9 +53,13 @@ def argument_hints(schema: Schema, value: Any, path: str = "") -> list[str]:
     A number sent as text gives ``"ms": send 2000, not "2000"``; an object or list sent as JSON text, a misspelt
     property, and a union whose intended branch is plain get hints too.
     """
+    if exceeds_depth(value, _MAX_DEPTH):
+        return []
     finder = _Finder(schema)
     pending: list[_Steps] = [finder.look(schema.node, value, path)]
-    while pending and len(finder.hints) < MAX_HINTS:
+    for _ in range(_MAX_STEPS):
+        if not pending or len(finder.hints) >= MAX_HINTS:
+            break
         child = next(pending[-1], None)
         if child is None:
             pending.pop()
@@ -67,6 +74,7 @@ class _Finder:
     def __init__(self, schema: Schema) -> None:
         self.hints: list[str] = []
         self.validator = Validator(schema.node, schema.definitions)
+        self.branches: dict[Node, Validator] = {}
 
     def look(self, node: Node, value: Any, path: ValuePath) -> _Steps:
         """Look at one value and what is below it."""
@@ -101,13 +109,14 @@ class _Finder:
     def _union(self, node: UnionNode, value: Any, path: ValuePath) -> _Steps:
         """Advise by the branch that was meant: the only one of the value's type, or of its discriminator."""
         branches = [self.validator.resolve(branch) for branch in node.branches]
-        if any(not self._faults(branch, value, path) for branch in branches):
+        faults = [self._faults(branch, value, path) for branch in branches]
+        if not all(faults):
             return
         fitting = [branch for branch in branches if fits_type(branch, value) and not isinstance(branch, AnyNode)]
         meant = fitting if len(fitting) == 1 else [branch for branch in fitting if _discriminates(branch, value)]
         if len(meant) == 1:
             if node.mode == "oneOf":
-                self.hints.extend(f"closest branch: {fault}" for fault in self._faults(meant[0], value, path)[:2])
+                self.hints.extend(f"closest branch: {fault}" for fault in faults[branches.index(meant[0])][:2])
             yield self.look(meant[0], value, path)
         elif not fitting:
             forms = [hint for branch in branches if (hint := _other_form(branch, value)) is not None]
@@ -115,7 +124,10 @@ class _Finder:
                 self.hints.append(f"{quoted_path(path)}: {forms[0]}")
 
     def _faults(self, branch: Node, value: Any, path: ValuePath) -> list[str]:
-        return Validator(branch, self.validator.definitions).violations(value, value_path(path), lossless=True)
+        judge = self.branches.get(branch)
+        if judge is None:
+            judge = self.branches[branch] = Validator(branch, self.validator.definitions)
+        return judge.violations(value, value_path(path), lossless=True)
 
 
 def _discriminates(node: Node, value: Any) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "lossy_object",
     "lossy_value",
     "missing",
+    "must",
     "must_be",
     "not_const",
     "not_enum",
@@ -47,6 +48,11 @@ def quoted_path(path: ValuePath) -> str:
 def must_be(path: ValuePath, what: str) -> str:
     """Say what the value at a path has to be."""
     return f"{quoted_path(path)} must be {what}"
+
+
+def must(path: ValuePath, problem: str) -> str:
+    """Say what the value at a path has to be or have (``be at least 3``)."""
+    return f"{quoted_path(path)} must {problem}"
 
 
 def not_finite(path: ValuePath) -> str:

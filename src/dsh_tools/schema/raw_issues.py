@@ -19,17 +19,14 @@ def reworded(errors: Iterable[jsonschema_rs.ValidationError], path: str) -> list
     """Turn the library's errors into violations, each with its path."""
     found: list[str] = []
     for error in errors:
-        found.extend(_violations(error, _extend(path, error)))
+        found.extend(_violations(error, path))
     return list(dict.fromkeys(found))
 
 
-def _extend(path: str, error: jsonschema_rs.ValidationError) -> str:
+def _violations(error: jsonschema_rs.ValidationError, root: str) -> list[str]:
+    path = root
     for segment in error.instance_path:
         path = join_path(path, segment)
-    return path
-
-
-def _violations(error: jsonschema_rs.ValidationError, path: str) -> list[str]:
     kind = error.kind.name
     facts = error.kind.as_dict()
     if kind in ("additionalProperties", "unevaluatedProperties"):
@@ -39,24 +36,26 @@ def _violations(error: jsonschema_rs.ValidationError, path: str) -> list[str]:
         matched = sum(1 for branch in branches if not branch)
         return [issues.oneof_mismatch(path, matched)]
     if kind == "anyOf":
-        return _any_of(facts["context"], path)
+        return _any_of(error, facts["context"], root, path)
     word = _WORDING.get(kind)
     return [word(path, facts) if word is not None else _plain(path, error)]
 
 
-def _any_of(branches: list[list[jsonschema_rs.ValidationError]], path: str) -> list[str]:
+def _any_of(
+    union: jsonschema_rs.ValidationError, branches: list[list[jsonschema_rs.ValidationError]], root: str, path: str
+) -> list[str]:
     """Explain by the only branch of the right type, if there is one; else name the types that would do."""
+    place = list(union.instance_path)
     fitting: list[list[jsonschema_rs.ValidationError]] = []
     types: list[str] = []
     for branch in branches:
-        mismatch = next((error for error in branch if not error.instance_path and error.kind.name == "type"), None)
+        mismatch = next((e for e in branch if e.kind.name == "type" and list(e.instance_path) == place), None)
         if mismatch is None:
             fitting.append(branch)
         else:
             types.extend(_phrases(mismatch.kind.as_dict()["types"]))
     if len(fitting) == 1:
-        # A branch's errors are located from the root of the union's value.
-        return [text for error in fitting[0] for text in _violations(error, _extend(path, error))]
+        return [text for error in fitting[0] for text in _violations(error, root)]
     if not fitting:
         return [issues.must_be(path, " or ".join(dict.fromkeys(types)))]
     return [issues.anyof_mismatch(path)]

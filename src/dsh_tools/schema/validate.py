@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from ..json_value import FrozenDict, FrozenList, is_lossless
 from . import issues
-from .constraints import constraint_faults
+from .constraints import constraint_problems
 from .native import NATIVE_FAULTS, follows_values, native_validator, shallow_nodes
 from .nodes import (
     AnyNode,
@@ -36,6 +36,9 @@ from .paths import ValuePath
 __all__ = ["Validator", "fits_type", "phrase_of"]
 
 _Steps: TypeAlias = "Generator[_Steps, None, None]"
+_Fault: TypeAlias = "tuple[Callable[..., str], ValuePath, *tuple[Any, ...]]"
+"""A violation that is not written yet: how to word it, where it is, and the rest. Most faults of union
+branches are thrown away, and writing a deep path is as much work as walking to it."""
 _Entry: TypeAlias = "tuple[str, type | None, type | None, Node]"
 
 _RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
@@ -81,12 +84,16 @@ class Validator:
             path: what the value is called in the messages.
             lossless: the caller knows that the value is lossless JSON.
         """
+        return [word(place, *rest) for word, place, *rest in self.faults(value, path, lossless=lossless)]
+
+    def faults(self, value: object, path: ValuePath, *, lossless: bool) -> list[_Fault]:
+        """List the same as :meth:`violations`, not written out yet."""
         if not lossless:
             lossless = type(value) in _FROZEN or is_lossless(value)
             if not lossless and self._superset:
                 # A recursive schema could follow a cyclic value for ever.
-                return [issues.lossy_value(path)]
-        out: list[str] = []
+                return [(issues.lossy_value, path)]
+        out: list[_Fault] = []
         steps = _Pass(self, lossless).start(self._node, value, path, out)
         pending = [] if steps is None else [steps]
         while pending:
@@ -148,7 +155,7 @@ class _Pass:
         self.owner = owner
         self.lossless = lossless
 
-    def start(self, node: Node, value: object, path: ValuePath, out: list[str]) -> _Steps | None:
+    def start(self, node: Node, value: object, path: ValuePath, out: list[_Fault]) -> _Steps | None:
         """Judge a scalar at once; return the steps that a container takes."""
         kind = type(node)
         if kind in _EXACT:
@@ -160,17 +167,17 @@ class _Pass:
             return self._union(node, value, path, out)
         if isinstance(node, AnyNode):
             if not self.lossless and not is_lossless(value):
-                out.append(issues.lossy_value(path))
+                out.append((issues.lossy_value, path))
             elif node.constraints:
-                out.extend(constraint_faults(node.constraints, value, path))
+                out.extend(_constraint_faults(node, value, path))
             return None
         if isinstance(node, ArrayNode):
             if issubclass(type(value), list):
                 return self._array(node, cast("list[Any]", value), path, out)
-            out.append(issues.must_be(path, "an array"))
+            out.append((issues.must_be, path, "an array"))
             return None
         if type(value) not in _RECORDS:
-            out.append(issues.must_be(path, "an object"))
+            out.append((issues.must_be, path, "an object"))
             return None
         record = cast("dict[Any, Any]", value)
         if isinstance(node, ObjectNode):
@@ -187,13 +194,13 @@ class _Pass:
         except NATIVE_FAULTS:
             return None
 
-    def _object(self, node: ObjectNode, value: dict[Any, Any], path: ValuePath, out: list[str]) -> _Steps:
+    def _object(self, node: ObjectNode, value: dict[Any, Any], path: ValuePath, out: list[_Fault]) -> _Steps:
         """Check a record in the contract's order (SCHEMA-D9)."""
         mark = len(out)
         lossless = self.lossless
         for name in node.required:
             if value.get(name, UNSET) is UNSET:
-                out.append(issues.missing((path, name)))
+                out.append((issues.missing, (path, name)))
         for key, quick, lossless_quick, child in self.owner.entries(node):
             item = value.get(key, UNSET)
             kind = type(item)  # pyright: ignore[reportUnknownVariableType]
@@ -207,13 +214,13 @@ class _Pass:
         if not node.additional:
             for key in value:
                 if type(key) is str and key not in node.properties:
-                    out.append(issues.undeclared((path, key)))
+                    out.append((issues.undeclared, (path, key)))
         if not lossless and len(out) == mark and not _rest_is_lossless(node.properties, value):
-            out.append(issues.lossy_object(path))
+            out.append((issues.lossy_object, path))
         elif node.constraints:
-            out.extend(constraint_faults(node.constraints, value, path))
+            out.extend(_constraint_faults(node, value, path))
 
-    def _map(self, node: MapNode, value: dict[Any, Any], path: ValuePath, out: list[str]) -> _Steps:
+    def _map(self, node: MapNode, value: dict[Any, Any], path: ValuePath, out: list[_Fault]) -> _Steps:
         """Check a record of like values (D31)."""
         mark = len(out)
         quick, lossless_quick = _quick_types(node.values)
@@ -225,11 +232,11 @@ class _Pass:
             if steps is not None:
                 yield steps
         if not self.lossless and len(out) == mark and any(type(key) is not str for key in value):
-            out.append(issues.lossy_object(path))
+            out.append((issues.lossy_object, path))
         elif node.constraints:
-            out.extend(constraint_faults(node.constraints, value, path))
+            out.extend(_constraint_faults(node, value, path))
 
-    def _array(self, node: ArrayNode, value: list[Any], path: ValuePath, out: list[str]) -> _Steps:
+    def _array(self, node: ArrayNode, value: list[Any], path: ValuePath, out: list[_Fault]) -> _Steps:
         """Check a list item by item (SCHEMA-D11)."""
         mark = len(out)
         items = node.items
@@ -251,70 +258,86 @@ class _Pass:
                 if steps is not None:
                     yield steps
         if not self.lossless and len(out) == mark and not _list_is_lossless(value, items is not None):
-            out.append(issues.lossy_array(path))
+            out.append((issues.lossy_array, path))
         elif node.constraints:
-            out.extend(constraint_faults(node.constraints, value, path))
+            out.extend(_constraint_faults(node, value, path))
 
-    def _union(self, node: UnionNode, value: object, path: ValuePath, out: list[str]) -> _Steps:
+    def _union(self, node: UnionNode, value: object, path: ValuePath, out: list[_Fault]) -> _Steps:
         """Count the branches that accept the value; each is tried, whatever the others said (SCHEMA-D12)."""
         matched = 0
+        found: list[list[_Fault] | None] = []
         for branch in node.branches:
             verdict = self._verdict(branch, value)
+            faults: list[_Fault] | None = None
             if verdict is None:
-                faults: list[str] = []
+                faults = []
                 steps = self.start(branch, value, path, faults)
                 if steps is not None:
                     yield steps
                 verdict = not faults
+            found.append(faults)
             matched += verdict
         if node.mode == "oneOf" and matched != 1:
-            out.append(issues.oneof_mismatch(path, matched))
+            out.append((issues.oneof_mismatch, path, matched))
         elif matched == 0:
-            yield from self._explain(node, value, path, out)
+            yield from self._explain(node, value, path, out, found)
         elif node.constraints:
-            out.extend(constraint_faults(node.constraints, value, path))
+            out.extend(_constraint_faults(node, value, path))
 
-    def _explain(self, node: UnionNode, value: object, path: ValuePath, out: list[str]) -> _Steps:
-        """Say why no branch of an ``anyOf`` fits: by the only branch of the right type, if there is one (D31)."""
+    def _explain(
+        self, node: UnionNode, value: object, path: ValuePath, out: list[_Fault], found: list[list[_Fault] | None]
+    ) -> _Steps:
+        """Say why no branch of an ``anyOf`` fits: by the only branch of the right type, if there is one (D31).
+
+        What a branch was found guilty of is not looked for again: under a recursive schema that
+        would double the work with every level.
+        """
         branches = [self.owner.resolve(branch) for branch in node.branches]
-        fitting = [branch for branch in branches if fits_type(branch, value)]
+        fitting = [index for index, branch in enumerate(branches) if fits_type(branch, value)]
         if len(fitting) == 1:
-            steps = self.start(fitting[0], value, path, out)
+            faults = found[fitting[0]]
+            if faults is not None:
+                out.extend(faults)
+                return
+            steps = self.start(branches[fitting[0]], value, path, out)
             if steps is not None:
                 yield steps
             return
         phrases = [phrase_of(branch) for branch in branches]
         if fitting or None in phrases:
-            out.append(issues.anyof_mismatch(path))
+            out.append((issues.anyof_mismatch, path))
         else:
-            out.append(issues.must_be(path, " or ".join(dict.fromkeys(cast("list[str]", phrases)))))
+            out.append((issues.must_be, path, " or ".join(dict.fromkeys(cast("list[str]", phrases)))))
 
 
-def _scalar(node: ScalarNode, value: object, path: ValuePath, out: list[str]) -> None:
+def _constraint_faults(node: Node, value: object, path: ValuePath) -> list[_Fault]:
+    return [(issues.must, path, problem) for problem in constraint_problems(node.constraints, value)]
+
+
+def _scalar(node: ScalarNode, value: object, path: ValuePath, out: list[_Fault]) -> None:
     """Check a scalar: its type, then ``enum``, then ``const``; one message at most (SCHEMA-D5, D6)."""
-    fault = _type_fault(type(node), value, path)
-    if fault is not None:
-        out.append(fault)
+    if not _has_type(type(node), value):
+        if type(node) is NumberNode and type(value) is float:
+            out.append((issues.not_finite, path))
+        else:
+            out.append((issues.must_be, path, phrase_of(node)))
     elif node.enum is not None and value not in node.enum:
-        out.append(issues.not_enum(path, node.enum))
+        out.append((issues.not_enum, path, node.enum))
     elif node.const is not UNSET and value != node.const:
-        out.append(issues.not_const(path, node.const))
+        out.append((issues.not_const, path, node.const))
     elif node.constraints:
-        out.extend(constraint_faults(node.constraints, value, path))
+        out.extend(_constraint_faults(node, value, path))
 
 
-def _type_fault(kind: type[Any], value: object, path: ValuePath) -> str | None:
+def _has_type(kind: type[Any], value: object) -> bool:
     given = type(value)
     if given is _EXACT[kind]:
-        return None
-    if given is float and (kind is NumberNode or kind is IntegerNode):
-        number = cast("float", value)
-        finite = number - number == 0.0 and not (number == 0.0 and copysign(1.0, number) < 0)
-        if kind is NumberNode:
-            return None if finite else issues.not_finite(path)
-        if finite and number.is_integer():
-            return None
-    return issues.must_be(path, issues.TYPE_PHRASES[_PHRASES[kind]])
+        return True
+    if given is not float or (kind is not NumberNode and kind is not IntegerNode):
+        return False
+    number = cast("float", value)
+    finite = number - number == 0.0 and not (number == 0.0 and copysign(1.0, number) < 0)
+    return finite and (kind is NumberNode or number.is_integer())
 
 
 def _rest_is_lossless(declared: Mapping[str, Node], value: dict[Any, Any]) -> bool:
@@ -345,7 +368,7 @@ def fits_type(node: Node, value: object) -> bool:
         return isinstance(value, list)
     if isinstance(node, (AnyNode, UnionNode, RefNode)):
         return True
-    return _type_fault(type(node), value, "") is None
+    return _has_type(type(node), value)
 
 
 def phrase_of(node: Node) -> str | None:
