@@ -270,8 +270,11 @@ class InactiveEffectError(HarnessError):
     default_code = "INACTIVE_EFFECT"
 
 
-class MissingServiceError(HarnessError, LookupError):
-    """A required service is not on the context; raised to the plugin's **author** (HOST-40, D17)."""
+class MissingServiceError(HarnessError, LookupError, AttributeError):
+    """A required service is not on the context; raised to the plugin's **author** (HOST-40, D17).
+
+    It is an AttributeError, too, so that ``hasattr(ctx, "session")`` says whether the service is there.
+    """
 
     default_code = "MISSING_SERVICE"
 
