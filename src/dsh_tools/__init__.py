@@ -16,7 +16,7 @@ from .agent import Agent, AgentConfig, TurnOutcome
 from .content import ContentBlock, ImageBlock, JsonBlock, TextBlock, text
 from .errors import HarnessError, ToolArgsError, ToolError, ToolNotFoundError, ToolOutputError
 from .kernel import AbortController, AbortSignal, Context, Scope, create_context
-from .schema import RawSchema
+from .schema import RawSchema, from_types
 from .standard import StandardConfig, standard
 from .tools import (
     CODE_DISPATCH_LOG,
@@ -31,6 +31,7 @@ from .tools import (
     Ask,
     Block,
     Deny,
+    FunctionTool,
     OutputSpec,
     ToolCall,
     ToolDefinition,
@@ -62,6 +63,7 @@ __all__ = [
     "ContentBlock",
     "Context",
     "Deny",
+    "FunctionTool",
     "HarnessError",
     "ImageBlock",
     "JsonBlock",
@@ -84,6 +86,7 @@ __all__ = [
     "TurnOutcome",
     "create_context",
     "define_tool",
+    "from_types",
     "standard",
     "text",
     "tool",
