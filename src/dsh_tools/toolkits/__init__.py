@@ -1,0 +1,7 @@
+"""Tools that people get out of the box. Each folder is a plugin: mount it, and its tools are registered."""
+
+from __future__ import annotations
+
+from .files import FilesConfig, FilesPlugin
+
+__all__ = ["FilesConfig", "FilesPlugin"]

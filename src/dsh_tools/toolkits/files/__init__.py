@@ -1,0 +1,15 @@
+"""File tools: ``read``."""
+
+from __future__ import annotations
+
+from .plugin import FilesPlugin
+from .space import FilesConfig
+
+__all__ = ["Config", "FilesConfig", "FilesPlugin", "apply", "inject", "name"]
+
+# The module is itself a plugin, for `plugins: [dsh_tools.toolkits.files]`.
+plugin = FilesPlugin()
+name = plugin.name
+inject = plugin.inject
+Config = FilesConfig
+apply = plugin.apply
