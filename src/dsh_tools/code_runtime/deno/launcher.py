@@ -113,6 +113,8 @@ def main(arguments: list[str]) -> None:
         if limits["landlock"] is not None:
             restrict(limits["landlock"], libc)
     limit_resources(limits)
+    # Python sets this one for itself where there is no locale.
+    os.environ.pop("LC_CTYPE", None)
     os.execv(command[0], command)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import os
 import secrets
@@ -25,6 +26,8 @@ from ..seam import CodeRunError
 
 __all__ = ["DenoProcess", "WorkerStartError"]
 
+_log = logging.getLogger("dsh_tools")
+
 _HERE = Path(__file__).parent
 _LAUNCHER = _HERE / "launcher.py"
 WORKER = _HERE / "worker.ts"
@@ -38,7 +41,8 @@ _STDERR_KEPT = 16384
 
 # Where the loader finds shared libraries; none of these holds anything of the user's.
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu/store")
-_READABLE = ("/etc/ld.so.cache", "/etc/ld.so.preload")
+# The stripper asks the C library for the bounds of its stack, which reads the process's own map.
+_READABLE = ("/etc/ld.so.cache", "/etc/ld.so.preload", "/proc/self/maps")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 _FLAGS = (
@@ -223,7 +227,11 @@ class DenoProcess:
         self.on_exit(self._exit_error(code))
 
     def _exit_error(self, code: int) -> CodeRunError:
-        if b"out of memory" in self._stderr or b"memory allocation of" in self._stderr:
+        if not self._killed:
+            _log.debug("a Deno process ended with %d: %s", code, self._stderr.decode("utf-8", "replace"))
+        told = b"out of memory" in self._stderr or b"memory allocation of" in self._stderr
+        # An allocator that meets the process's data limit aborts without a word.
+        if told or (code == -signal.SIGABRT and not self._stderr):
             return CodeRunError("worker-exit", "worker error: out of memory")
         shown = code if code >= 0 else 128 - code
         return CodeRunError("worker-exit", f"worker exited with code {shown} before completing")

@@ -1,0 +1,371 @@
+"""What every code runtime must do, as tests to inherit.
+
+Subclass :class:`RuntimeConformance`, define the fixture ``make_runtime``, and pytest (in asyncio's
+auto mode) runs the suite against your runtime::
+
+    class TestMyRuntime(RuntimeConformance):
+        @pytest.fixture
+        async def make_runtime(self):
+            runtimes = []
+
+            def make(**config):
+                runtimes.append(MyRuntime(RuntimeConfig(pool_size=0, **config)))
+                return runtimes[-1]
+
+            yield make
+            for runtime in runtimes:
+                await runtime.dispose()
+
+The programs exist in the languages of :data:`dsh_tools.testing.runtime_programs.PROGRAMS`; a runtime
+with another language brings its own by overriding ``programs``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from msgspec import UNSET
+
+from ..code_runtime import (
+    BindingNamespace,
+    CodeRunError,
+    CodeRunRequest,
+    CodeRunResult,
+    CodeRuntime,
+    ErrorClassSpec,
+)
+from ..errors import CodeRuntimeError
+from ..json_value import depth_of
+from ..kernel import AbortController, AbortSignal
+from .runtime_programs import PROGRAMS
+
+__all__ = ["Host", "MakeRuntime", "RuntimeConformance"]
+
+MakeRuntime = Callable[..., CodeRuntime]
+
+
+class Host:
+    """The host functions that the suite's programs call, and a record of the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.running = 0
+        self.most_running = 0
+        self.cancelled = 0
+        self.started = asyncio.Event()
+
+    async def echo(self, args: Any) -> Any:
+        """Return the arguments."""
+        self.calls.append(("echo", args))
+        return args
+
+    async def fail(self, args: Any) -> Any:
+        """Fail with the message asked for."""
+        self.calls.append(("fail", args))
+        raise ValueError(args.get("message", "deliberate failure"))
+
+    async def slow(self, args: Any) -> Any:
+        """Take a moment."""
+        self.calls.append(("slow", args))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        self.started.set()
+        try:
+            await asyncio.sleep(args.get("seconds", 0.05))
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+        return args
+
+    async def lossy(self, args: Any) -> Any:
+        """Return what JSON cannot hold."""
+        return {"value": {1, 2}}
+
+    def namespace(self, error: ErrorClassSpec | None = ErrorClassSpec("ToolCallError", "toolName")) -> BindingNamespace:
+        """All of them under the global ``tools``."""
+        functions: Mapping[str, Callable[[Any], Awaitable[Any]]] = {
+            "echo": self.echo,
+            "fail": self.fail,
+            "slow": self.slow,
+            "lossy": self.lossy,
+            "odd-name": self.echo,
+        }
+        return BindingNamespace("tools", functions, error)
+
+
+class RuntimeConformance:
+    """The suite. Rules are those of the behaviour contract for code runtimes."""
+
+    @pytest.fixture
+    def make_runtime(self) -> MakeRuntime:
+        """Return a function that makes a runtime with some of the fields of ``RuntimeConfig``."""
+        raise TypeError("define the fixture make_runtime")
+
+    @pytest.fixture
+    def host(self) -> Host:
+        """Return fresh host functions."""
+        return Host()
+
+    def programs(self, runtime: CodeRuntime) -> Mapping[str, str]:
+        """Return the suite's programs in the runtime's language."""
+        return PROGRAMS[runtime.language]
+
+    async def run(
+        self, runtime: CodeRuntime, name: str, host: Host | None = None, signal: AbortSignal | None = None, **words: Any
+    ) -> CodeRunResult:
+        """Run one of the suite's programs, with ``@word@`` in it replaced."""
+        program = self.programs(runtime)[name]
+        for word, value in words.items():
+            program = program.replace(f"@{word}@", str(value))
+        bindings = [(host or Host()).namespace()]
+        return await runtime.run(CodeRunRequest(program, bindings, signal))
+
+    # ── the seam ──────────────────────────────────────────────────────────────
+
+    async def test_it_says_what_it_is(self, make_runtime: MakeRuntime):
+        runtime = make_runtime()
+        assert isinstance(runtime, CodeRuntime)
+        assert isinstance(runtime.language, str) and isinstance(runtime.isolation, str)
+
+    async def test_a_program_prints_and_returns(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(), "hello")
+        assert result == CodeRunResult(["one", "two"], {"answer": 42})
+
+    async def test_returning_nothing_is_no_value(self, make_runtime: MakeRuntime):
+        runtime = make_runtime()
+        assert await self.run(runtime, "nothing") == CodeRunResult()
+        assert (await self.run(runtime, "empty")).value is UNSET
+
+    @pytest.mark.parametrize("value", [None, True, 0, -5, 1.5, 2**53, "é\n😀", [], {}, [{"a": [1, {}]}, "x"]])
+    async def test_values_cross_unchanged_both_ways(self, make_runtime: MakeRuntime, host: Host, value: Any):
+        argument = {"v": value}
+        host.namespace()
+        runtime = make_runtime()
+
+        async def give(args: Any) -> Any:
+            assert args == {}
+            return argument
+
+        seen: list[Any] = []
+
+        async def take(args: Any) -> Any:
+            seen.append(args)
+            return True
+
+        functions = {"give": give, "take": take}
+        program = self.programs(runtime)["carry"]
+        result = await runtime.run(CodeRunRequest(program, [BindingNamespace("tools", functions)]))
+        assert (result.value, result.error, seen) == (argument, None, [argument])
+
+    async def test_values_may_nest_5000_levels(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(), "deep", host, depth=5000)
+        assert result.error is None
+        assert depth_of(result.value) == 5000 and depth_of(host.calls[0][1]) == 5000
+
+    async def test_arguments_are_frozen(self, make_runtime: MakeRuntime, host: Host):
+        await self.run(make_runtime(), "hello_call", host)
+        with pytest.raises(TypeError, match="frozen"):
+            host.calls[0][1]["x"] = 1
+
+    async def test_any_name_can_be_called(self, make_runtime: MakeRuntime, host: Host):
+        assert (await self.run(make_runtime(), "odd_name", host)).value == {"n": 1}
+
+    async def test_a_failure_is_caught_in_the_program(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(), "caught")
+        assert result.value == ["deliberate failure", "fail"]
+
+    async def test_a_failure_that_is_not_caught_ends_the_program(self, make_runtime: MakeRuntime):
+        error = (await self.run(make_runtime(), "uncaught")).error
+        assert error is not None and error.kind == "exception"
+        assert "ToolCallError: deliberate failure" in error.message
+
+    async def test_namespaces_and_error_classes_have_any_name(self, make_runtime: MakeRuntime, host: Host):
+        runtime = make_runtime()
+        helpers = BindingNamespace("helpers", {"fail": host.fail}, ErrorClassSpec("HelperCallError", "helperName"))
+        plain = BindingNamespace("plain", {"fail": host.fail})
+        request = CodeRunRequest(self.programs(runtime)["other_names"], [host.namespace(), helpers, plain])
+        result = await runtime.run(request)
+        assert result.error is None
+        assert result.value == [["deliberate failure", "fail"], "deliberate failure"]
+
+    async def test_a_name_that_is_not_there_is_the_programs_error(self, make_runtime: MakeRuntime, host: Host):
+        error = (await self.run(make_runtime(), "missing", host)).error
+        assert error is not None and error.kind == "exception" and "missing" in error.message
+        assert host.calls == []
+
+    async def test_lossy_arguments_are_refused_before_the_host(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(), "lossy_arguments", host)
+        assert result.value == ["binding arguments must be lossless JSON"] * 3
+        assert host.calls == []
+
+    async def test_a_lossy_result_is_refused(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(), "lossy_result")
+        assert result.value == "binding resolution must be lossless JSON"
+
+    @pytest.mark.parametrize("name", ["lossy_cycle", "lossy_function", "lossy_nan", "lossy_zero", "lossy_awaitable"])
+    async def test_a_lossy_completion_is_invalid(self, make_runtime: MakeRuntime, name: str):
+        error = (await self.run(make_runtime(), name)).error
+        assert error == CodeRunError("invalid-output", "program completion must be lossless JSON")
+
+    # ── calls ─────────────────────────────────────────────────────────────────
+
+    async def test_calls_overlap(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(), "overlap", host)
+        assert result.value == [0, 1, 2, 3, 4]
+        assert host.most_running == 5
+
+    async def test_ten_thousand_calls(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(), "many", host, count=10_000)
+        assert result.error is None and result.value == 49_995_000
+        assert [args["n"] for _, args in host.calls] == list(range(10_000))
+
+    async def test_calls_that_nobody_awaits_end_with_the_run(self, make_runtime: MakeRuntime, host: Host):
+        begun = time.monotonic()
+        result = await self.run(make_runtime(), "not_awaited", host)
+        assert result.value == "done" and time.monotonic() - begun < 20
+        assert host.running == 0 and host.cancelled == len(host.calls)
+
+    # ── failures ──────────────────────────────────────────────────────────────
+
+    @pytest.mark.parametrize("name", ["throws", "syntax_error", "undefined_name"])
+    async def test_program_errors(self, make_runtime: MakeRuntime, name: str):
+        error = (await self.run(make_runtime(), name)).error
+        assert error is not None and error.kind == "exception" and error.message
+
+    async def test_a_busy_loop_uses_its_compute_budget_up(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(compute_ms=300), "spin", host)
+        assert result == CodeRunResult(
+            ["before"], error=CodeRunError("timeout", "compute budget exhausted (300ms busy)")
+        )
+
+    async def test_waiting_costs_no_compute(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(compute_ms=400), "wait", seconds=1.0)
+        assert result.value == "waited"
+
+    async def test_a_run_ends_at_the_wall_clock(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(max_wall_ms=400), "wait", seconds=60)
+        assert result.error == CodeRunError("timeout", "wall-clock ceiling reached (400ms)")
+
+    async def test_memory_is_limited(self, make_runtime: MakeRuntime):
+        runtime = make_runtime(max_old_generation_size_mb=64)
+        error = (await self.run(runtime, "memory_bomb")).error
+        assert error == CodeRunError("worker-exit", "worker error: out of memory")
+        assert (await self.run(runtime, "hello")).error is None
+
+    async def test_an_abort_ends_the_run_and_keeps_the_logs(self, make_runtime: MakeRuntime, host: Host):
+        controller = AbortController()
+        task = asyncio.ensure_future(self.run(make_runtime(), "call_then_spin", host, controller.signal))
+        await asyncio.wait_for(host.started.wait(), 30)
+        controller.abort("enough")
+        assert await task == CodeRunResult(["before"], error=CodeRunError("abort", "enough"))
+        assert controller.signal.callback_count == 0
+
+    async def test_an_aborted_signal_starts_nothing(self, make_runtime: MakeRuntime, host: Host):
+        controller = AbortController()
+        controller.abort(ValueError("too late"))
+        result = await self.run(make_runtime(), "hello_call", host, controller.signal)
+        assert result == CodeRunResult([], error=CodeRunError("abort", "too late"))
+        assert host.calls == []
+
+    async def test_a_cancelled_caller_gets_out_after_the_program_has_stopped(
+        self, make_runtime: MakeRuntime, host: Host
+    ):
+        task = asyncio.ensure_future(self.run(make_runtime(), "call_then_spin", host))
+        await asyncio.wait_for(host.started.wait(), 30)
+        task.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert host.running == 0
+
+    # ── output ────────────────────────────────────────────────────────────────
+
+    async def test_output_is_limited_to_the_byte(self, make_runtime: MakeRuntime):
+        fits = await self.run(make_runtime(max_output_bytes=11), "exact_fit")
+        assert fits == CodeRunResult(["abc"], "xy")
+        over = await self.run(make_runtime(max_output_bytes=10), "exact_fit")
+        assert over.value is UNSET
+        assert over.error == CodeRunError("output-limit", "outer ")
+
+    async def test_too_much_printing_ends_the_run(self, make_runtime: MakeRuntime, host: Host):
+        result = await self.run(make_runtime(max_output_bytes=300), "spam", host)
+        assert result.error == CodeRunError("output-limit", "outer output exceeded 300 bytes")
+        assert result.logs == [*(f"spam line {i}" for i in range(18)), "spa"]
+        assert host.calls == []
+
+    async def test_a_failure_too_large_to_tell_is_the_limit(self, make_runtime: MakeRuntime):
+        result = await self.run(make_runtime(max_output_bytes=200), "throws_much")
+        assert result.error == CodeRunError("output-limit", "outer output exceeded 200 bytes")
+
+    # ── independence, and the end ─────────────────────────────────────────────
+
+    async def test_nothing_survives_a_run(self, make_runtime: MakeRuntime):
+        runtime = make_runtime()
+        assert (await self.run(runtime, "leave_something")).error is None
+        assert (await self.run(runtime, "find_something")).value is False
+
+    async def test_a_failed_run_leaves_the_others_alone(self, make_runtime: MakeRuntime):
+        runtime = make_runtime(compute_ms=2000)
+        bad = [self.run(runtime, name) for name in ("spin", "throws", "syntax_error")]
+        results = await asyncio.gather(*bad, *(self.run(runtime, "hello") for _ in range(4)))
+        assert all(result.error is not None for result in results[:3])
+        assert all(result.value == {"answer": 42} for result in results[3:])
+        assert (await self.run(runtime, "hello")).value == {"answer": 42}
+
+    async def test_disposal_ends_runs_and_refuses_new_ones(self, make_runtime: MakeRuntime, host: Host):
+        runtime = make_runtime()
+        task = asyncio.ensure_future(self.run(runtime, "call_then_spin", host))
+        await asyncio.wait_for(host.started.wait(), 30)
+        await asyncio.gather(runtime.dispose(), runtime.dispose())
+        assert task.done()
+        assert task.result() == CodeRunResult(["before"], error=CodeRunError("abort", "runtime disposed"))
+        with pytest.raises(CodeRuntimeError, match=r"run\(\) after disposal"):
+            await self.run(runtime, "hello")
+
+    async def test_unusable_bindings_are_refused(self, make_runtime: MakeRuntime, host: Host):
+        runtime = make_runtime()
+        for name in ("await", "lambda", "a-b", "console"):
+            with pytest.raises(CodeRuntimeError):
+                await runtime.run(CodeRunRequest("", [BindingNamespace(name, {})]))
+        with pytest.raises(CodeRuntimeError):
+            await runtime.run(CodeRunRequest("", [host.namespace(), host.namespace()]))
+
+    async def test_nothing_is_left_behind(self, make_runtime: MakeRuntime, host: Host):
+        async def live() -> None:
+            runtime = make_runtime(compute_ms=300)
+            for name in ("hello", "uncaught", "spin", "not_awaited"):
+                await self.run(runtime, name, host)
+            await runtime.dispose()
+
+        await live()  # what a library keeps for the whole process is there from now on
+        before = _holdings()
+        await live()
+        for _ in range(40):
+            if _holdings() == before:
+                break
+            await asyncio.sleep(0.05)
+        assert _holdings() == before
+
+
+def _holdings() -> dict[str, int]:
+    """Count what this process holds."""
+    children = psutil.Process().children(recursive=True)
+    descriptors = 0
+    with suppress(OSError):
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    return {
+        "children": len(children),
+        "descriptors": descriptors,
+        "tasks": len(asyncio.all_tasks()),
+        "pid": os.getpid(),
+    }

@@ -1,0 +1,27 @@
+"""The runtime suite against Monty."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dsh_tools.code_runtime import MontyRuntime, RuntimeConfig
+from dsh_tools.testing.runtime_conformance import MakeRuntime, RuntimeConformance
+
+
+class TestMonty(RuntimeConformance):
+    # CODE-129 to 132, 136 to 138, 141 to 157, 168, 169, 173, 174, 179, 181, 182
+    # CODE-84, 85, 87, 89, 90, 91, 92
+    @pytest.fixture
+    async def make_runtime(self) -> AsyncIterator[MakeRuntime]:
+        runtimes: list[MontyRuntime] = []
+
+        def make(**config: Any) -> MontyRuntime:
+            runtimes.append(MontyRuntime(RuntimeConfig(**{"pool_size": 0, **config})))
+            return runtimes[-1]
+
+        yield make
+        for runtime in runtimes:
+            await runtime.dispose()
