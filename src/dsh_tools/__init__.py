@@ -1,5 +1,7 @@
 """dsh-tools: the tool layer of an LLM agent.
 
+The layout::
+
     tools/         what a tool is and where it is found      (``@tool``, ``define_tool``, the registry)
     pipeline/      how one call runs                         (start with ``pipeline/pipeline.py``)
     kernel/        lifetimes, hook points, scopes, signals
