@@ -132,7 +132,7 @@ def run_emit(
         except (Exception, asyncio.CancelledError) as error:
             _log_failure(hook, listener, args, error)
             continue
-        if is_awaitable(outcome):
+        if outcome is not None and is_awaitable(outcome):
             _schedule(hook, listener, args, outcome, running)
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from ..agent import Agents
+    from ..code_runtime import CodeRuntime
     from ..pipeline.service import Tools
     from ..services.approval import Approval
+    from ..services.jobs import Jobs
     from ..services.spill import SpillStore
     from ..services.system_prompt import SystemPrompt
-    from ..session import Sessions
+    from ..session import SessionLog, Sessions
 
 __all__ = ["FirstPartyServices"]
 
@@ -47,19 +49,19 @@ class FirstPartyServices(ABC):
         return cast("Approval", self.require("approval"))
 
     @property
-    def jobs(self) -> object:
+    def jobs(self) -> Jobs:
         """Background jobs."""
-        return self.require("jobs")
+        return cast("Jobs", self.require("jobs"))
 
     @property
-    def code_runtime(self) -> object:
+    def code_runtime(self) -> CodeRuntime:
         """Runs untrusted programs."""
-        return self.require("code_runtime")
+        return cast("CodeRuntime", self.require("code_runtime"))
 
     @property
-    def session(self) -> object:
+    def session(self) -> SessionLog:
         """The log of the session that this context belongs to."""
-        return self.require("session")
+        return cast("SessionLog", self.require("session"))
 
     @property
     def sessions(self) -> Sessions:
