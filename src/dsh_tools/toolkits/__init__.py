@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .files import FilesConfig, FilesPlugin
+from .shell import ShellConfig, ShellPlugin
 
-__all__ = ["FilesConfig", "FilesPlugin"]
+__all__ = ["FilesConfig", "FilesPlugin", "ShellConfig", "ShellPlugin"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import pydantic
 from msgspec import UNSET
@@ -17,9 +17,7 @@ from ..session.events import SessionHeader
 if TYPE_CHECKING:
     from ..tools.execution import AgentLike
 
-__all__ = ["Folders", "Root", "Workspace", "WorkspaceConfig", "session_folder"]
-
-Folders = Annotated[list[str], pydantic.Field(default_factory=list[str])]
+__all__ = ["Root", "Workspace", "WorkspaceConfig", "session_folder"]
 
 
 class WorkspaceConfig(pydantic.BaseModel):
@@ -35,8 +33,8 @@ class WorkspaceConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
     root: str | None = None
-    extra_roots: Folders
-    read_only_roots: Folders
+    extra_roots: list[str] = pydantic.Field(default_factory=list[str])
+    read_only_roots: list[str] = pydantic.Field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)
