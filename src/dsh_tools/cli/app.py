@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .call import call
+from .chat import chat
 from .demo import demo
 from .session import session_app
 from .tools import tools
@@ -41,6 +42,7 @@ def root(
 app.command()(demo)
 app.command()(tools)
 app.command()(call)
+app.command()(chat)
 app.add_typer(session_app, name="session")
 
 

@@ -1,0 +1,158 @@
+"""Structured results, and agents as tools. HOST-245 to 248."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.support.calls import make_tool
+
+from dsh_tools.agent import StructuredOutput, agent_tool
+from dsh_tools.errors import JsonSchemaError, ToolError
+from dsh_tools.kernel import Context
+from dsh_tools.model import ScriptedModel, call, say
+from dsh_tools.standard import standard
+from dsh_tools.tools import Block, ToolCall
+
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+VERDICT = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string"}, "score": {"type": "integer"}},
+    "required": ["verdict"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"anyOf": []}, 5, {"type": "object", "properties": 5}])
+async def test_a_schema_is_checked_before_any_agent_exists(schema: Any) -> None:
+    # HOST-245
+    with pytest.raises(JsonSchemaError) as caught:
+        StructuredOutput(schema)
+    assert caught.value.code == "UNSUPPORTED_SCHEMA"
+    async with standard() as ctx:
+        with pytest.raises(JsonSchemaError):
+            agent_tool(ctx, lambda: ScriptedModel([]), name="x", description="x", schema=schema)
+
+
+async def finish_with(*script: Any, before: Any = None) -> tuple[StructuredOutput, Any]:
+    async with standard() as ctx:
+        wanted = StructuredOutput(VERDICT)
+        agent = await ctx.agents.create("child", ScriptedModel(script), setup=wanted.mount)
+        if before is not None:
+            before(ctx)
+        await agent.run("judge")
+        return wanted, agent
+
+
+async def test_a_wrong_value_is_refused_and_tried_again_in_the_same_turn() -> None:
+    # HOST-246
+    wanted, agent = await finish_with(
+        say("", call("structured_output", score="high")), say("", call("structured_output", verdict="fine", score=3))
+    )
+    assert wanted.value == {"verdict": "fine", "score": 3}
+    texts = [
+        e.data["message"]["content"][0]["content"][0]["text"] for e in agent.session.events if e.type == "tool/result"
+    ]
+    assert 'missing required property "verdict"' in texts[0]
+    assert texts[1] == "received"
+    assert agent.session.last_turn == 1
+
+
+async def test_a_value_counts_only_once_its_final_result_is_a_success() -> None:
+    # HOST-247
+    def block(ctx: Context) -> None:
+        async def post(_review: Any, next: Any) -> Any:
+            return Block([{"type": "text", "text": "not so fast"}])  # type: ignore[list-item]
+
+        ctx.on("tools/post-execute", post)
+
+    wanted, _ = await finish_with(say("", call("structured_output", verdict="fine")), "gave up", before=block)
+    assert not wanted.captured
+    with pytest.raises(ToolError, match="without the result"):
+        _ = wanted.value
+
+
+async def test_a_nested_value_counts_once_the_outer_call_succeeds() -> None:
+    # HOST-247
+    for outcome, captured in (("ok", True), (ValueError("outer failed"), False)):
+
+        def before(ctx: Context, outcome: Any = outcome) -> None:
+            async def outer(args: Any, run: Any) -> Any:
+                inner = ToolCall("structured_output", {"verdict": "x"}, parent=run.token, agent=run.agent)
+                await ctx.tools.execute(inner)
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+
+            ctx.tools.register(make_tool("outer", outer))
+
+        wanted, _ = await finish_with(say("", call("outer")), "done", before=before)
+        assert wanted.captured is captured
+
+
+async def test_after_the_capture_every_call_is_denied() -> None:
+    # HOST-248
+    ran: list[str] = []
+
+    def before(ctx: Context) -> None:
+        async def body(args: Any, run: Any) -> str:
+            ran.append("ran")
+            return "ok"
+
+        ctx.tools.register(make_tool("late", body))
+
+    wanted, agent = await finish_with(
+        say("", call("structured_output", verdict="fine"), call("late")), "never asked", before=before
+    )
+    assert wanted.captured
+    assert ran == []
+    assert len(agent.model.requests) == 1
+
+
+async def test_an_agent_is_a_tool_of_another() -> None:
+    # a scope of its own under the caller's, a session that names its parent, a checked result
+    async with standard() as ctx:
+        models = iter([ScriptedModel([say("", call("look")), say("", call("structured_output", verdict="sound"))])])
+
+        def setup(own: Context) -> None:
+            own.tools.restrict(deny=["judge"])
+
+        ctx.tools.register(make_tool("look"))
+        judge = agent_tool(
+            ctx, lambda: next(models), name="judge", description="Judge it.", schema=VERDICT, setup=setup
+        )
+        ctx.tools.register(judge)
+        parent = await ctx.agents.create("parent", ScriptedModel([say("", call("judge", task="the plan")), "all good"]))
+        outcome = await parent.run("go")
+        assert outcome.text == "all good"
+        result = next(e for e in parent.session.events if e.type == "tool/result")
+        assert '"verdict": "sound"' in result.data["message"]["content"][0]["content"][0]["text"]
+        sessions = await ctx.sessions.list()
+        child = next(entry.header for entry in sessions if entry.header.id != parent.session.id)
+        assert child.parent_session == parent.session.id
+        assert list(ctx.agents) == [parent]
+
+
+async def test_cancelling_the_caller_ends_the_delegated_agent() -> None:
+    async with standard() as ctx:
+        ended: list[str] = []
+
+        async def slow(args: Any, run: Any) -> str:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.append("slow")
+            return "never"
+
+        ctx.tools.register(make_tool("slow", slow))
+        ctx.tools.register(
+            agent_tool(ctx, lambda: ScriptedModel([say("", call("slow"))]), name="helper", description="Helps.")
+        )
+        parent = await ctx.agents.create("parent", ScriptedModel([say("", call("helper", task="x"))]))
+        asyncio.get_running_loop().call_later(0.1, parent.cancel)
+        await parent.run("go")
+        assert ended == ["slow"]
+        assert list(ctx.agents) == [parent]
+        assert parent.session.events[-1].data["reason"]["kind"] == "aborted"
