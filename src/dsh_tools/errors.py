@@ -270,7 +270,7 @@ class InactiveEffectError(HarnessError):
     default_code = "INACTIVE_EFFECT"
 
 
-class MissingServiceError(HarnessError, LookupError, AttributeError):
+class MissingServiceError(HarnessError, LookupError, AttributeError):  # pyright: ignore[reportIncompatibleVariableOverride]
     """A required service is not on the context; raised to the plugin's **author** (HOST-40, D17).
 
     It is an AttributeError, too, so that ``hasattr(ctx, "session")`` says whether the service is there.
