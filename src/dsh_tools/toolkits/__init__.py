@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .files import FilesConfig, FilesPlugin
+from .search import SearchConfig, SearchPlugin
 from .shell import ShellConfig, ShellPlugin
 
-__all__ = ["FilesConfig", "FilesPlugin", "ShellConfig", "ShellPlugin"]
+__all__ = ["FilesConfig", "FilesPlugin", "SearchConfig", "SearchPlugin", "ShellConfig", "ShellPlugin"]

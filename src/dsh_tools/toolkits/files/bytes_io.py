@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 
-from .errors import FileTooLargeError, MissingFileError, NotRegularFileError, file_error
-from .places import Place
+from ..file_errors import FileTooLargeError, MissingFileError, NotRegularFileError, file_error
+from ..places import Place
 
 __all__ = ["Version", "chunks_of", "open_regular", "read_all", "version_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
-from .errors import NotTextError
+from ..file_errors import NotTextError
 
 __all__ = ["Encoding", "Reader", "decode", "encode", "image_kind", "sniff"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from ..file_errors import MissingFileError, NotObservedError, StaleVersionError
 from .bytes_io import Version
-from .errors import MissingFileError, NotObservedError, StaleVersionError
 
 if TYPE_CHECKING:
     from ...tools.execution import AgentLike
-    from .places import Place
+    from ..places import Place
 
 __all__ = ["Observations"]
 

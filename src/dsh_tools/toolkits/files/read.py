@@ -14,15 +14,15 @@ from ...content import Content, text
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import GenericCall, Location, ReadLine, ReadResult
 from ..arguments import also_check
+from ..file_errors import MissingFileError
 from .bytes_io import chunks_of, open_regular
 from .encodings import Reader
-from .errors import MissingFileError
 from .languages import language_of
 from .lines import Line, LineWindow
 from .space import FileSpace, check_abort
 
 if TYPE_CHECKING:
-    from .places import Place
+    from ..places import Place
 
 __all__ = ["read_tool"]
 

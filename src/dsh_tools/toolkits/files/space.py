@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
+from ..file_errors import FilesAbortedError
+from ..places import Place, locate
 from ..workspace import Workspace, WorkspaceConfig
-from .errors import FilesAbortedError
 from .observations import Observations
-from .places import Place, locate
 
 if TYPE_CHECKING:
     from ...tools.execution import ToolRunContext

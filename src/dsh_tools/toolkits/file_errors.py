@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from ...errors import HarnessError
+from ..errors import HarnessError
 
 __all__ = [
     "AmbiguousEditError",

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
-from ..workspace import Root
-from .errors import MissingFileError, NotAFolderError, OutsideRootsError, file_error
+from .file_errors import MissingFileError, NotAFolderError, OutsideRootsError, file_error
+from .workspace import Root
 
 __all__ = ["Place", "locate"]
 

@@ -1,0 +1,102 @@
+"""Listing the files below a folder, without another program: hidden ones too, ignored ones not."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from .ignore import IgnoreFile, IgnoreStack, parse_ignore_file
+
+__all__ = ["open_regular_at", "walk_files"]
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MAX_IGNORE_BYTES = 10_000_000
+_GIT = ".git"
+
+
+def walk_files(top: int, real: str, check: Callable[[], None]) -> Iterator[str]:
+    """Yield the paths of regular files below a folder, relative to it; links are not followed.
+
+    What cannot be read is passed over.
+
+    Parameters:
+        top: the open folder.
+        real: its path, for the ``.gitignore`` files above it.
+        check: called for each folder; raises where the caller has given up.
+    """
+    above = _above(real)
+    folders: list[tuple[str, IgnoreStack]] = [("", above)]
+    while folders:
+        check()
+        folder, outer = folders.pop()
+        try:
+            fd = os.open(folder or ".", _FOLDER_FLAGS, dir_fd=top)
+        except OSError:
+            continue
+        try:
+            with os.scandir(fd) as listed:
+                entries = list(listed)
+            names = {entry.name for entry in entries}
+            own = _read_ignore_file(fd) if ".gitignore" in names else None
+            stack = outer.below(_bytes_path(folder), own, bool(folder) and _GIT in names)
+            for entry in entries:
+                if entry.name == _GIT:
+                    continue
+                path = folder + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if not stack.hides(_bytes_path(path), True):
+                        folders.append((path + "/", stack))
+                elif entry.is_file(follow_symlinks=False) and not stack.hides(_bytes_path(path), False):
+                    yield path
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+
+
+def open_regular_at(top: int, path: str) -> int | None:
+    """Open a regular file below a folder; None where it is not one, or cannot be read."""
+    try:
+        fd = os.open(path, _FILE_FLAGS, dir_fd=top)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _bytes_path(path: str) -> str:
+    return path if path.isascii() else os.fsencode(path).decode("latin-1")
+
+
+def _read_ignore_file(folder: int) -> IgnoreFile | None:
+    fd = open_regular_at(folder, ".gitignore")
+    if fd is None:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return parse_ignore_file(file.read(_MAX_IGNORE_BYTES))
+
+
+def _above(real: str) -> IgnoreStack:
+    """Read the ``.gitignore`` files of the folders above, up to the repository's, the nearest first."""
+    found: list[tuple[str, IgnoreFile]] = []
+    here, below = real, ""
+    while not os.path.lexists(os.path.join(here, _GIT)):
+        parent, name = os.path.split(here)
+        if parent == here:
+            break
+        here, below = parent, f"{name}/{below}" if below else name
+        try:
+            fd = os.open(here, _FOLDER_FLAGS)
+        except OSError:
+            continue
+        try:
+            file = _read_ignore_file(fd)
+        finally:
+            os.close(fd)
+        if file is not None:
+            found.append((_bytes_path(below), file))
+    return IgnoreStack.above(found)
