@@ -150,19 +150,23 @@ class _Annotations:
         node, base, depth = visit
         if isinstance(node, UnionNode):
             return self._union_steps(node, base, depth)
-        if isinstance(node, ArrayNode) and node.items is None:
-            # Never capped: one more bracket always fits (decision 0031).
-            return [f"list[{self._any()}]"]
-        if isinstance(node, (ArrayNode, MapNode)):
-            if depth >= _MAX_OPEN_LISTS:
-                return [self._any()]
-            head, child = ("dict[str, ", node.values) if isinstance(node, MapNode) else ("list[", node.items)
-            return [head, _Visit(child, base, depth + 1), "]"]
+        if isinstance(node, ArrayNode):
+            if node.items is None:
+                # Never capped: one more bracket always fits (decision 0031).
+                return [f"list[{self._any()}]"]
+            return self._bracket_steps("list[", node.items, visit)
+        if isinstance(node, MapNode):
+            return self._bracket_steps("dict[str, ", node.values, visit)
         if isinstance(node, ObjectNode):
             return [f"dict[str, {self._any()}]"]
         if isinstance(node, ScalarNode):
             return [self._scalar(node)]
         return [self._any()]
+
+    def _bracket_steps(self, head: str, child: Node, visit: _Visit) -> list[_Step]:
+        if visit.depth >= _MAX_OPEN_LISTS:
+            return [self._any()]
+        return [head, _Visit(child, visit.base, visit.depth + 1), "]"]
 
     def _union_steps(self, node: UnionNode, base: str, depth: int) -> list[_Step]:
         steps: list[_Step] = []

@@ -118,7 +118,7 @@ def named_references(root: Document) -> dict[str, Any]:
         ref = schema.get("$ref")
         if isinstance(ref, str) and ref not in targets:
             targets[ref] = _resolve(root, ref)
-    last = {ref: "root" if ref == "#" else ref.rsplit("/", 1)[-1] for ref in targets}
+    last = {ref: "root" if ref == "#" else unquote(ref.rsplit("/", 1)[-1]) for ref in targets}
     names = wire_names(last.values(), ANTHROPIC_KEYS, fallback="def")
     by_ref: dict[str, str] = {}
     used: set[str] = set()

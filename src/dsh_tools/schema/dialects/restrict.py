@@ -216,7 +216,7 @@ class _Rewriter:
 
     def _reference(self, schema: Document, path: str, depth: int) -> _Made:
         name = _definition_name(schema)
-        target = self._definitions[name]
+        self._check_goes_somewhere(name, path)
         if not self._target.references:
             return self._written_out(schema, name, path, depth)
         beside = schema.keys() - ANNOTATIONS - {"$ref"}
@@ -225,9 +225,15 @@ class _Rewriter:
         if name not in self._plans:
             self._plans[name] = None
             self._waiting.append(name)
-        if not isinstance(target, dict):
-            raise Inexpressible(path, f"the definition {name!r} is not a schema object")
         return self._join([({"$ref": f"#/$defs/{name}"}, RefPlan(name))], self._texts(schema))
+
+    def _check_goes_somewhere(self, name: str, path: str) -> None:
+        seen = {name}
+        while "$ref" in self._definitions[name]:
+            name = _definition_name(self._definitions[name])
+            if name in seen:
+                raise Inexpressible(path, "a reference that only leads back to itself")
+            seen.add(name)
 
     def _written_out(self, schema: Document, name: str, path: str, depth: int) -> _Made:
         if name in self._open:
@@ -276,8 +282,11 @@ class _Rewriter:
 
     def _without_properties(self, schema: Document, narrowing: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
         additional = schema.get("additionalProperties")
+        needs_keys = bool(schema.get("minProperties"))
+        if additional is False and needs_keys:
+            raise Inexpressible(path, "a schema that accepts nothing")
         # At the root, an object that says nothing about its keys is the usual way to write "no arguments".
-        if additional is False or (path == "" and additional is None):
+        if additional is False or (path == "" and additional is None and not needs_keys):
             if path and not self._target.empty_objects:
                 self._report.lose(path, f"{self._target.label} takes no object without properties")
                 return {"type": "object", **narrowing}
