@@ -58,6 +58,27 @@ async def test_events_of_one_tick_are_one_batch():
     assert writer.batches == [[0, 1, 2]]
 
 
+async def test_storing_goes_on_tick_after_tick():
+    writer = Writer()
+    log = kept(writer)
+    for word in "abc":
+        say(log, word)
+        await asyncio.sleep(0.01)
+    assert writer.batches == [[0], [1], [2]]
+
+
+async def test_after_a_flush_that_worked_storing_goes_on_by_itself():
+    writer = Writer()
+    log = kept(writer)
+    writer.failures = [OSError("gone")]
+    say(log, "a")
+    await asyncio.sleep(0.01)
+    await log.flush()
+    say(log, "b")
+    await asyncio.sleep(0.01)
+    assert writer.batches == [[0], [1]]
+
+
 async def test_what_comes_while_a_batch_is_written_is_the_next_batch():
     writer = Writer()
     log = kept(writer)

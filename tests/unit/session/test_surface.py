@@ -129,6 +129,16 @@ def test_a_replacement_stands_where_the_shadowed_stood():
     assert log.surface[0] == again.seq
 
 
+def test_what_was_replaced_is_gone():
+    # HOST-110: a shadowed event is not on the surface any more.
+    log = conversation()
+    q, a, _, r2 = log.surface
+    replace(log, a, r2)
+    for first, last in ((a, a), (q, a), (a, q)):
+        with refused("INVALID_SURFACE"):
+            log.append("user/message", user_message("x"), Replace(first, last), [q, a])
+
+
 def test_a_replacement_in_json_form():
     log = conversation()
     q, *_ = log.surface
@@ -145,6 +155,7 @@ def test_a_replacement_in_json_form():
         lambda s: (1, 1, [1]),  # not a surface event
         lambda s: (s[0], 99, list(s)),  # not there
         lambda s: (s[0], s[0], None),  # nothing is cited
+        lambda s: (s[0], s[0], 0),  # not a list
     ],
 )
 def test_a_replacement_that_does_not_fit_is_refused(make: Any):
