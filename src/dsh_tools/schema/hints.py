@@ -28,7 +28,8 @@ from .nodes import (
     UnionNode,
 )
 from .paths import ValuePath, value_path
-from .validate import Validator, fits_type
+from .scalars import fits_type
+from .validate import Validator
 
 __all__ = ["MAX_HINTS", "argument_hints"]
 

@@ -47,7 +47,7 @@ def quoted_path(path: ValuePath) -> str:
 
 def must_be(path: ValuePath, what: str) -> str:
     """Say what the value at a path has to be."""
-    return f"{quoted_path(path)} must be {what}"
+    return f'"{value_path(path) or "arguments"}" must be {what}'
 
 
 def must(path: ValuePath, problem: str) -> str:

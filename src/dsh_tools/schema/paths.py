@@ -19,21 +19,22 @@ DocumentPath: TypeAlias = "str | tuple[DocumentPath, str]"
 
 def value_path(path: ValuePath) -> str:
     """Write the path of a value: ``a.b[0]``; below an empty path the key stands alone (SCHEMA-D3)."""
-    if type(path) is str:
-        return path
     steps: list[str | int] = []
-    while type(path) is tuple:
+    while isinstance(path, tuple):
         path, step = path
         steps.append(step)
-    parts = [str(path)]
-    empty = not path
-    for step in reversed(steps):
-        if type(step) is int:
+    steps.reverse()
+    parts = [path]
+    bare = not path
+    for step in steps:
+        if isinstance(step, int):
             parts.append(f"[{step}]")
-            empty = False
+            bare = False
+        elif bare:
+            parts.append(step)
+            bare = not step
         else:
-            parts.append(str(step) if empty else f".{step}")
-            empty = empty and not step
+            parts.append("." + step)
     return "".join(parts)
 
 
