@@ -389,7 +389,7 @@ def test_text_that_is_not_json_says_what_is_wrong_and_where(text: str | bytes, m
 
 
 def test_a_negative_zero_is_named_by_its_path():
-    # SCHEMA-A2, D39
+    # SCHEMA-A2 and decision D39
     with pytest.raises(JsonTextError) as caught:
         parse_json('{"a":[1,-0.0]}')
     assert (caught.value.path, caught.value.offset) == ("a[1]", None)
@@ -498,7 +498,7 @@ def test_strings_as_javascript_writes_them():
 
 
 def test_literals_are_exact_for_integers():
-    # SCHEMA-D7, D24
+    # SCHEMA-D7 and decision D24
     assert [literal_text(v) for v in (None, True, False, "a", 1.0, 2**53 + 1)] == [
         "null",
         "true",
