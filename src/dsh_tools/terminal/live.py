@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ..agent import MODEL_EVENT, TURN_END, Agent
 from ..model import Finish, ModelEvent, ModelFailed, Retrying, TextDelta
+from ..services import APPROVAL_DECIDED, ApprovalAnswer, ApprovalRequest
 from ..session.events import Aborted, Completed, Failed, MaxTokens, TurnEndReason
 from ..tools import TOOL_RESULT, PresentedResult, ToolExecution, ToolResult, view_of_call, view_of_result
 from ..tools.events import EXECUTE
@@ -70,8 +71,14 @@ class LiveView:
 
         ctx.on(EXECUTE, started, prepend=True)
         ctx.on(TOOL_RESULT, settled)
+        ctx.on(APPROVAL_DECIDED, self._decided)
         ctx.on(MODEL_EVENT, self._model_event)
         ctx.on(TURN_END, self._turn_end)
+
+    def _decided(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        why = "" if request.reason is None else f" ({plain(request.reason)})"
+        said = f"? a person was asked about {plain(request.tool_name)}{why}: {answer.outcome}"
+        self._print(Text(said, "green" if answer.outcome == "allowed-once" else "yellow"))
 
     def _model_event(self, _agent: Agent, event: ModelEvent) -> None:
         if isinstance(event, TextDelta):

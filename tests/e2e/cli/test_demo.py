@@ -76,7 +76,7 @@ def test_the_demo_shows_what_it_promises(folder: Path, tmp_path: Path) -> None:
     first_result = min(results[key]["seq"] for key, event in calls.items() if event["data"]["name"] == "read")  # type: ignore[index, type-var]
     assert max(reads) < first_result  # type: ignore[type-var]
     assert (folder / "build" / "out.txt").exists()
-    for said in ("when the calls ran", "█", "dsh-tools session show"):
+    for said in ("a person was asked about bash", "when the calls ran", "█", "dsh-tools session show"):
         assert said in done.stdout
 
 
