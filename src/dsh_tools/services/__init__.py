@@ -35,7 +35,10 @@ from .jobs import (
     JobWork,
     task_work,
 )
+from .limits import LimitConfig, LimitsConfig, LimitsPlugin
+from .metrics import METRICS, Metrics, MetricsConfig, MetricsPlugin, ToolMetrics
 from .policy import PolicyConfig, PolicyPlugin
+from .retry import TOOL_RETRY, RetryConfig, RetryPlugin
 from .spill import (
     LocalSpillConfig,
     LocalSpillPlugin,
@@ -57,6 +60,7 @@ from .system_prompt import (
     runtime_context_update,
 )
 from .timeout import TimeoutConfig, TimeoutPlugin
+from .tracing import TracingConfig, TracingPlugin
 
 __all__ = [
     "APPROVAL_ASKED",
@@ -64,8 +68,10 @@ __all__ = [
     "APPROVAL_REQUEST",
     "JOBS_CHANGE",
     "JOB_FINISHED",
+    "METRICS",
     "SYSTEM_PROMPT_ASSEMBLE",
     "SYSTEM_PROMPT_CHANGE",
+    "TOOL_RETRY",
     "Approval",
     "ApprovalAnswer",
     "ApprovalConfig",
@@ -85,10 +91,18 @@ __all__ = [
     "Jobs",
     "JobsConfig",
     "JobsPlugin",
+    "LimitConfig",
+    "LimitsConfig",
+    "LimitsPlugin",
     "LocalSpillConfig",
     "LocalSpillPlugin",
+    "Metrics",
+    "MetricsConfig",
+    "MetricsPlugin",
     "PolicyConfig",
     "PolicyPlugin",
+    "RetryConfig",
+    "RetryPlugin",
     "SpillPolicyConfig",
     "SpillPolicyPlugin",
     "SpillStore",
@@ -97,7 +111,10 @@ __all__ = [
     "SystemPromptPlugin",
     "TimeoutConfig",
     "TimeoutPlugin",
+    "ToolMetrics",
     "ToolOffer",
+    "TracingConfig",
+    "TracingPlugin",
     "always",
     "explain_change",
     "open_questions",
