@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,6 +94,15 @@ async def _run_turn(ctx: Context, root: Path, store: Path) -> TurnEndReason:
     finally:
         console.print(Rule(Text("when the calls ran"), style="dim"))
         console.print(render_timeline(replay_calls(log.events)))
-        again = f"dsh-tools session show {log.id} --store {store}"
-        console.print(Text(f"The session is kept. Show it again with:  {plain(again)}", "dim"))
+        again = f"{_this_command()} session show {log.id} --store {store}"
+        console.print(Text(f"The session is kept. Show it again with:\n  {plain(again)}", "dim"), soft_wrap=True)
     return outcome.reason
+
+
+def _this_command() -> str:
+    """How the person called the command: by its name, or by a path where it is not on the search path."""
+    name = Path(sys.argv[0]).name
+    if shutil.which(name) is not None:
+        return name
+    called = Path(sys.argv[0]).absolute()
+    return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
