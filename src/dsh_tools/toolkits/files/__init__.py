@@ -1,4 +1,4 @@
-"""File tools: ``read``."""
+"""File tools: ``read``, ``write``, ``edit``, ``multi_edit``, ``delete`` and ``move``, and ``read_image`` if wanted."""
 
 from __future__ import annotations
 

@@ -51,6 +51,17 @@ class Observations:
             if len(seen) > _MAX_FILES:
                 seen.popitem(last=False)
 
+    def moved(self, agent: AgentLike | None, source: str, destination: str) -> None:
+        """Remember that what a caller saw at one path is at another one now."""
+        with self._lock:
+            memory = self._memory(agent)
+            seen = memory.pop(source, None)
+            memory[source] = _Seen(None)
+            if seen is None:
+                memory.pop(destination, None)
+            else:
+                memory[destination] = seen
+
     def check_write(self, agent: AgentLike | None, place: Place, current: Version | None) -> None:
         """Let a caller write only over what it has seen; something unseen is never overwritten.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pydantic
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from ...tools.execution import ToolRunContext
 
 __all__ = ["FileSpace", "FilesConfig", "check_abort"]
+
+
+_LOCKS = 64
 
 
 class FilesConfig(WorkspaceConfig):
@@ -36,7 +40,7 @@ class FilesConfig(WorkspaceConfig):
     read_max_line_length: int = pydantic.Field(default=2000, ge=1, strict=True)
     read_max_bytes: int = pydantic.Field(default=51_200, ge=1, strict=True)
     read_stream_min_size: int = pydantic.Field(default=10_485_760, ge=1, strict=True)
-    max_change_bytes: int = pydantic.Field(default=10_485_760, ge=1, strict=True)
+    max_change_bytes: int = pydantic.Field(default=2_097_152, ge=1, strict=True)
     require_read: bool = True
     read_only: bool = False
     images: bool = False
@@ -54,6 +58,11 @@ class FileSpace:
         self.config = config
         self.workspace = Workspace(config)
         self.observations = Observations(config.require_read)
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
+
+    def changing(self, place: Place) -> threading.Lock:
+        """Return what one change of a file holds from looking to writing, so that two never overlap here."""
+        return self._locks[hash(place.real) % _LOCKS]
 
     def locate(self, run: ToolRunContext, path: str, *, follow: bool = True, make_folders: bool = False) -> Place:
         """Walk to a path of a call; see :func:`locate`."""

@@ -13,13 +13,18 @@ from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_too
 from ...tools.cards import GenericCall, GenericResult, TerminalCall, TerminalResult
 from ..arguments import also_check
 from .background import command_work
+from .config import Escalation
 from .errors import ShellError
 from .executor import Command
+from .sandbox import looks_denied
 from .text import Background, Foreground, Sandboxed, background, foreground, render, split_marker
 
 if TYPE_CHECKING:
     from ...services.jobs import Jobs
-    from .executor import Executor
+    from .config import SandboxConfig
+    from .escalation import Escalations
+    from .executor import Executor, Finished
+    from .sandbox import Confinement, Sandbox
 
 __all__ = ["bash_tool"]
 
@@ -30,6 +35,7 @@ Each call is a fresh shell: folders and variables of an earlier call are forgott
 commands that ask questions get none answered. A command that ends with an error is still a result: look at its \
 exit code. What it leaves running is stopped when it ends."""
 
+_TEXTS = ("command", "workdir")
 _BACKGROUND = " For servers and long work use run_in_background."
 
 
@@ -48,67 +54,144 @@ class BackgroundBashArgs(BashArgs):
     run_in_background: NotRequired[Annotated[bool, "Start it as a background job and return at once."]]
 
 
+class EscalationArgs(TypedDict):
+    """More rights than the sandbox gives, for one command."""
+
+    sandbox_permissions: NotRequired[Annotated[Escalation, "Ask a person to run this command with more rights."]]
+    justification: NotRequired[Annotated[str, "Why the command needs them, for the person who decides."]]
+
+
+class SandboxedArgs(BashArgs, EscalationArgs):
+    """What to run, and with which rights."""
+
+
+class AllArgs(BackgroundBashArgs, EscalationArgs):
+    """What to run, how, and with which rights."""
+
+
 class _Meta(msgspec.Struct, rename="camel"):
     exit_code: int | None
     signal: str | None
 
 
-def bash_tool(executor: Executor, jobs: Callable[[], Jobs | None]) -> ToolDefinition:
-    """Return ``bash`` (HOST-193 to 204).
+def bash_tool(
+    executor: Executor,
+    jobs: Callable[[], Jobs | None],
+    sandbox: Sandbox | None = None,
+    escalations: Escalations | None = None,
+) -> ToolDefinition:
+    """Return ``bash`` (HOST-193 to 205).
 
     Parameters:
         executor: runs the commands.
         jobs: looks the jobs service up, at each call that wants it.
+        sandbox: confines the commands.
+        escalations: knows which calls a person was asked about; without it no call gets more rights.
     """
-    in_background = executor.config.enable_run_in_background
-    parameters = cast("type[BackgroundBashArgs]", BackgroundBashArgs if in_background else BashArgs)
-
-    async def execute(args: BackgroundBashArgs, run: ToolRunContext) -> Foreground | Background:
-        folder = executor.working_folder(run.agent, args.get("workdir"))
-        if args.get("run_in_background"):
-            return _start(executor, jobs(), args, folder, run)
-        limit = executor.limit(args.get("timeoutMs"))
-        finished = await executor.run(Command(args["command"], folder, limit), run.signal, run.progress)
-        sandboxed: Sandboxed | None = None
-        return foreground(finished, limit, sandboxed)
-
+    bash = _Bash(executor, jobs, sandbox, escalations)
     definition = define_tool(
         name="bash",
-        description=_DESCRIPTION + (_BACKGROUND if in_background else ""),
-        parameters=parameters,
+        description=bash.description(),
+        parameters=bash.parameters(),
         output=Foreground | Background,
-        execute=execute,
+        execute=bash.execute,
         render=_render,
         presentation_meta=_meta,
         present_call=_present_call,
         present_result=_present_result,
     )
-    return also_check(definition, _check)
+    return also_check(definition, bash.faults)
 
 
-def _start(
-    executor: Executor, jobs: Jobs | None, args: BackgroundBashArgs, folder: str, run: ToolRunContext
-) -> Background:
-    if jobs is None:
-        raise ShellError("background jobs are not available here; run the command in the foreground")
-    limit = args.get("timeoutMs")
-    command = Command(args["command"], folder, limit)
-    handle = jobs.start(
-        kind="bash",
-        label=args["description"],
-        run=lambda: command_work(executor, command),
-        owner=run.agent,
-        output_limit_bytes=executor.config.max_output_bytes,
-        signal=run.signal,
-    )
-    return background(handle)
+class _Bash:
+    def __init__(
+        self,
+        executor: Executor,
+        jobs: Callable[[], Jobs | None],
+        sandbox: Sandbox | None,
+        escalations: Escalations | None,
+    ) -> None:
+        self._executor = executor
+        self._jobs = jobs
+        self._sandbox = sandbox
+        self._escalations = escalations
+        self._in_background = executor.config.enable_run_in_background
+        self._wider = sandbox.config.wider_modes if sandbox is not None and escalations is not None else ()
+
+    def description(self) -> str:
+        return "".join(
+            (
+                _DESCRIPTION,
+                _BACKGROUND if self._in_background else "",
+                "" if self._sandbox is None else _confined_by(self._sandbox.config),
+            )
+        )
+
+    def parameters(self) -> type[AllArgs]:
+        """Return the class of the arguments that are offered; the others are refused (HOST-194)."""
+        offered = {
+            (False, False): BashArgs,
+            (True, False): BackgroundBashArgs,
+            (False, True): SandboxedArgs,
+            (True, True): AllArgs,
+        }
+        return cast("type[AllArgs]", offered[self._in_background, bool(self._wider)])
+
+    def faults(self, args: Any) -> list[str]:
+        """Find what is wrong beyond the schema, before anybody is asked (HOST-195, D25)."""
+        faults = [f"{name} must not be blank" for name in ("command", "description") if not args[name].strip()]
+        faults += [f"{name} must not contain a NUL character" for name in _TEXTS if "\0" in args.get(name, "")]
+        wanted, why = args.get("sandbox_permissions"), args.get("justification", "")
+        if wanted is None and why:
+            faults.append("justification goes with sandbox_permissions; give both or none")
+        if wanted is not None and not why.strip():
+            faults.append("sandbox_permissions needs a justification for the person who decides")
+        if wanted is not None and wanted not in self._wider:
+            faults.append(f"sandbox_permissions must be more than there is now: {', '.join(self._wider)}")
+        return faults
+
+    async def execute(self, args: AllArgs, run: ToolRunContext) -> Foreground | Background:
+        wanted = args.get("sandbox_permissions")
+        if wanted is not None and self._escalations is not None:
+            self._escalations.require_asked(run)
+        executor = self._executor
+        folder = executor.working_folder(run.agent, args.get("workdir"))
+        confinement: Confinement | None = None
+        if self._sandbox is not None:
+            project = executor.folder(run.agent)
+            confinement = self._sandbox.confinement(wanted, project, executor.readable_folders())
+        if args.get("run_in_background"):
+            return self._start(args, Command(args["command"], folder, args.get("timeoutMs"), confinement), run)
+        limit = executor.limit(args.get("timeoutMs"))
+        command = Command(args["command"], folder, limit, confinement)
+        finished = await executor.run(command, run.signal, run.progress)
+        return foreground(finished, limit, None if confinement is None else _sandboxed(confinement, finished))
+
+    def _start(self, args: AllArgs, command: Command, run: ToolRunContext) -> Background:
+        jobs = self._jobs()
+        if jobs is None:
+            raise ShellError("background jobs are not available here; run the command in the foreground")
+        handle = jobs.start(
+            kind="bash",
+            label=args["description"],
+            run=lambda: command_work(self._executor, command),
+            owner=run.agent,
+            output_limit_bytes=self._executor.config.max_output_bytes,
+            signal=run.signal,
+        )
+        return background(handle)
 
 
-def _check(args: Any) -> list[str]:
-    """Find what is wrong beyond the schema, before anybody is asked (HOST-195, D25)."""
-    return [f"{name} must not be blank" for name in ("command", "description") if not args[name].strip()] + [
-        f"{name} must not contain a NUL character" for name in ("command", "workdir") if "\0" in args.get(name, "")
-    ]
+def _confined_by(config: SandboxConfig) -> str:
+    may = "change files in the project folder only" if config.mode == "workspace-write" else "change no files"
+    network = "" if config.network else ", and have no network"
+    more = " If a command needs more, ask with sandbox_permissions." if config.wider_modes else ""
+    return f" Commands run in a sandbox: they can {may}{network}.{more}"
+
+
+def _sandboxed(confinement: Confinement, finished: Finished) -> Sandboxed:
+    denied = looks_denied(finished.outcome.exit_code, finished.stderr.text)
+    return Sandboxed(mode=confinement.mode, network=confinement.config.network, denied=denied)
 
 
 def _render(args: BackgroundBashArgs, value: Foreground | Background) -> Content:

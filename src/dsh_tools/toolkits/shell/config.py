@@ -7,10 +7,14 @@ from typing import Literal
 
 import pydantic
 
-__all__ = ["SandboxConfig", "SandboxMode", "ShellConfig"]
+__all__ = ["Escalation", "SandboxConfig", "SandboxMode", "ShellConfig"]
 
 SandboxMode = Literal["read-only", "workspace-write"]
 """What a confined command may change: nothing, or the project folder."""
+
+
+Escalation = Literal["workspace-write", "full-access"]
+"""What a model may ask for beyond the configured mode."""
 
 
 class SandboxConfig(pydantic.BaseModel):
@@ -31,6 +35,13 @@ class SandboxConfig(pydantic.BaseModel):
     folder: str | None = None
     hide: list[str] = pydantic.Field(default_factory=list[str])
     allow_escalation: bool = True
+
+    @property
+    def wider_modes(self) -> tuple[Escalation, ...]:
+        """What a model may ask for: modes strictly wider than the configured one (HOST-205)."""
+        if not self.allow_escalation:
+            return ()
+        return ("workspace-write", "full-access") if self.mode == "read-only" else ("full-access",)
 
 
 class ShellConfig(pydantic.BaseModel):

@@ -156,6 +156,11 @@ class Executor:
             self._private = Path(tempfile.mkdtemp(prefix="dsh-tools-shell-"))
         return self._private
 
+    def readable_folders(self) -> list[str]:
+        """Return the folder with long output, if there is one: confined commands may read it."""
+        folder = self.config.spill_folder if self._private is None else self._private
+        return [] if folder is None or not folder.is_dir() else [str(folder.resolve())]
+
     def dispose(self) -> None:
         """Remove the private folder."""
         if self._private is not None:

@@ -6,9 +6,12 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from ...errors import ConfigError
+from ...tools import PRE_EXECUTE, TOOL_RESULT
 from .bash import bash_tool
 from .config import ShellConfig
+from .escalation import Escalations
 from .executor import Executor
+from .sandbox import Sandbox, require_bubblewrap
 
 if TYPE_CHECKING:
     from ...kernel.context import Context
@@ -34,4 +37,11 @@ class ShellPlugin:
             raise ConfigError("the shell tool needs a POSIX system: commands cannot be stopped for good here")
         executor = Executor(config)
         ctx.effect(lambda: executor.dispose, "shell output")
-        ctx.tools.register(bash_tool(executor, lambda: cast("Jobs | None", ctx.get("jobs"))))
+        sandbox = None if config.sandbox is None else Sandbox(await require_bubblewrap(), config.sandbox)
+        escalations = Escalations(ctx)
+        definition = bash_tool(executor, lambda: cast("Jobs | None", ctx.get("jobs")), sandbox, escalations)
+        if sandbox is not None and sandbox.config.allow_escalation:
+            escalations.watch(definition)
+            ctx.on(PRE_EXECUTE, escalations.decide)
+            ctx.on(TOOL_RESULT, escalations.forget)
+        ctx.tools.register(definition)

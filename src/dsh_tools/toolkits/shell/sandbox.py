@@ -8,15 +8,11 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ...errors import ConfigError
 from .config import SandboxConfig
 
-__all__ = ["Confinement", "Escalation", "looks_denied", "require_bubblewrap", "wider_modes"]
-
-Escalation = Literal["workspace-write", "full-access"]
-"""What a model may ask for beyond the configured mode."""
+__all__ = ["Confinement", "Sandbox", "looks_denied", "require_bubblewrap"]
 
 _DENIALS = re.compile(
     r"read-only file system|network is unreachable|temporary failure in name resolution"
@@ -52,6 +48,8 @@ class Confinement:
         if not self.config.network:
             words.append("--unshare-net")
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm"]
+        for path in _kernel_settings():
+            words += ["--ro-bind", path, path]
         for folder in (*_MASKED, *self.config.hide):
             if os.path.isdir(folder) and not os.path.islink(folder):
                 words += ["--tmpfs", folder]
@@ -63,11 +61,45 @@ class Confinement:
         return [*words, "--chdir", cwd, "--", *argv]
 
 
-def wider_modes(config: SandboxConfig) -> tuple[Escalation, ...]:
-    """Return what a model may ask for: modes strictly wider than the configured one (HOST-205)."""
-    if not config.allow_escalation:
-        return ()
-    return ("workspace-write", "full-access") if config.mode == "read-only" else ("full-access",)
+def _kernel_settings() -> list[str]:
+    """Return what the kernel offers below /proc beside processes, where that can be written to.
+
+    The root of a sandbox owns these files where root has started it, and they hold for the whole system.
+    """
+    with os.scandir("/proc") as entries:
+        return sorted(
+            entry.path
+            for entry in entries
+            if not entry.name.isdigit()
+            and not entry.is_symlink()
+            and (entry.is_dir() or entry.stat(follow_symlinks=False).st_mode & 0o222)
+        )
+
+
+class Sandbox:
+    """Confines commands as configured.
+
+    Parameters:
+        bwrap: the program, which works here.
+        config: how.
+    """
+
+    def __init__(self, bwrap: str, config: SandboxConfig) -> None:
+        self.config = config
+        self._bwrap = bwrap
+
+    def confinement(self, mode: str | None, folder: str, readable: Sequence[str]) -> Confinement | None:
+        """Return how one command is confined; None for not at all.
+
+        Parameters:
+            mode: what a person has allowed for this command; None is the configured mode.
+            folder: the project folder, where the configuration names none.
+            readable: folders that would be hidden otherwise and are to be seen.
+        """
+        if mode == "full-access":
+            return None
+        project = os.path.realpath(os.path.expanduser(self.config.folder or folder))
+        return Confinement(self._bwrap, self.config, mode or self.config.mode, project, tuple(readable))
 
 
 def looks_denied(exit_code: int | None, stderr: str) -> bool:
