@@ -38,6 +38,7 @@ from .jobs import (
 from .limits import LimitConfig, LimitsConfig, LimitsPlugin
 from .metrics import METRICS, Metrics, MetricsConfig, MetricsPlugin, ToolMetrics
 from .policy import PolicyConfig, PolicyPlugin
+from .repeat import RepeatReminderConfig, RepeatReminderPlugin
 from .retry import TOOL_RETRY, RetryConfig, RetryPlugin
 from .spill import (
     LocalSpillConfig,
@@ -101,6 +102,8 @@ __all__ = [
     "MetricsPlugin",
     "PolicyConfig",
     "PolicyPlugin",
+    "RepeatReminderConfig",
+    "RepeatReminderPlugin",
     "RetryConfig",
     "RetryPlugin",
     "SpillPolicyConfig",
