@@ -20,6 +20,7 @@ from dsh_tools.schema import (
     compile_raw,
     export_tools,
 )
+from dsh_tools.tools import define_tool
 
 DIALECTS: tuple[Dialect, ...] = ("openai-chat", "openai-responses", "anthropic", "gemini", "mcp")
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -141,6 +142,19 @@ def test_inputs_of_every_kind_are_read():
     document = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     for schema in (compile_parameters(spec), RawSchema(document), compile_raw(document), document):
         assert wire(export_tools([record(schema, description=None)], "anthropic")) == document
+
+
+def test_definitions_are_read():
+    definition = define_tool(
+        name="add",
+        description="Add.",
+        parameters={"n": {"type": "integer", "required": True}},
+        output={"type": "object", "properties": {"sum": {"type": "integer"}}, "additionalProperties": False},
+        execute=lambda args, run: {"sum": args["n"]},
+    )
+    [listed] = export_tools([definition], "mcp").tools
+    assert listed["inputSchema"] == obj({"n": {"type": "integer"}}, "n")
+    assert listed["outputSchema"]["properties"] == {"sum": {"type": "integer"}}
 
 
 def test_the_records_are_plain_and_independent():

@@ -22,16 +22,23 @@ __all__ = ["ExportResult", "ExportableTool", "export_tools"]
 class ExportableTool(Protocol):
     """What an export reads of a tool; a definition, an SDK tool and a registry's listing all have it.
 
-    ``parameters`` is a JSON Schema document, a compiled ``Schema`` or a ``RawSchema``. An ``output`` of the
-    same kinds may be there, too; only MCP lists it.
+    An ``output`` schema may be there, too; only MCP lists it.
     """
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """The tool's own name."""
+        ...
+
     @property
-    def description(self) -> Any: ...  # noqa: D102
+    def description(self) -> Any:
+        """What the tool does; anything but a text counts as none."""
+        ...
+
     @property
-    def parameters(self) -> Any: ...  # noqa: D102
+    def parameters(self) -> Any:
+        """The schema of the arguments: a document, a compiled ``Schema`` or a ``RawSchema``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,8 @@ def _read(tool: Any) -> _Tool:
         fields[key] = tool.get(key) if isinstance(tool, Mapping) else getattr(tool, key, None)  # pyright: ignore[reportUnknownMemberType]
     if not isinstance(fields["description"], str):
         fields["description"] = ""
+    # A definition keeps the schema of its output beside how it is rendered.
+    fields["output"] = getattr(fields["output"], "schema", fields["output"])
     return _Tool(**fields)
 
 
