@@ -29,19 +29,22 @@ from the last one there (:func:`runtime_context_update`, HOST-71).
 
 **The prefix.** The same registrations give the same bytes (HOST-81). :attr:`AssembledPrompt.fingerprint` is a digest of
 the prefix with one for each section and tool; :func:`explain_change` says which of them changed first, and so why a
-provider's cached prefix was lost. An agent's session keeps each new fingerprint (:func:`kept_fingerprints`).
+provider's cached prefix was lost. With :class:`PromptHistoryPlugin` mounted, each agent's session keeps its
+fingerprints (:func:`kept_fingerprints`).
 """
 
 from __future__ import annotations
 
 from .contexts import runtime_context_update
-from .explain import PROMPT_EVENT, Fingerprint, PromptChange, explain_change, kept_fingerprints
+from .explain import Fingerprint, PromptChange, explain_change
+from .history import PROMPT_EVENT, PromptHistoryPlugin, kept_fingerprints
 from .ordering import UNLISTED_TOOLS
 from .plugin import SystemPrompt, SystemPromptConfig, SystemPromptPlugin
 from .records import (
     IDENTITY_ORDER,
     PERSONA_ORDER,
     SYSTEM_PROMPT_ASSEMBLE,
+    SYSTEM_PROMPT_ASSEMBLED,
     SYSTEM_PROMPT_CHANGE,
     TOOL_GUIDANCE_ORDER,
     AssembledPrompt,
@@ -57,6 +60,7 @@ __all__ = [
     "PERSONA_ORDER",
     "PROMPT_EVENT",
     "SYSTEM_PROMPT_ASSEMBLE",
+    "SYSTEM_PROMPT_ASSEMBLED",
     "SYSTEM_PROMPT_CHANGE",
     "TOOL_GUIDANCE_ORDER",
     "UNLISTED_TOOLS",
@@ -65,6 +69,7 @@ __all__ = [
     "Assembly",
     "Fingerprint",
     "PromptChange",
+    "PromptHistoryPlugin",
     "PromptSection",
     "SystemPrompt",
     "SystemPromptConfig",

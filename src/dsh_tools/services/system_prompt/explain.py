@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from ...json_value import to_json_text
 
-if TYPE_CHECKING:
-    from ...session.events import Event
-    from ...session.protocol import SessionLog
-
-__all__ = [
-    "PROMPT_EVENT",
-    "Fingerprint",
-    "PromptChange",
-    "explain_change",
-    "fingerprint",
-    "keep_fingerprint",
-    "kept_fingerprints",
-]
-
-PROMPT_EVENT = "prompt/assembled"
-"""The event that keeps a fingerprint in a session log; readers that don't know it pass over it."""
+__all__ = ["Fingerprint", "PromptChange", "explain_change", "fingerprint"]
 
 
 _SHORT = 16
@@ -70,26 +55,6 @@ def fingerprint(sections: Iterable[tuple[str, str]], tools: Iterable[tuple[str, 
 def explain_change(old: Fingerprint, new: Fingerprint) -> PromptChange | None:
     """Return the first section, or else the first tool, that differs; None where the prefix is the same."""
     return _first("section", old.sections, new.sections) or _first("tool", old.tools, new.tools)
-
-
-def keep_fingerprint(log: SessionLog, print_: Fingerprint) -> None:
-    """Record a fingerprint in a session log, unless it is the one recorded last."""
-    last = None
-    for event in reversed(log.events):
-        if event.type == PROMPT_EVENT:
-            last = event.data["digest"]
-            break
-    if last != print_.digest:
-        sections, tools = ([list(part) for part in parts] for parts in (print_.sections, print_.tools))
-        data = {"digest": print_.digest, "sections": sections, "tools": tools}
-        log.append(PROMPT_EVENT, data, ignorable=True)
-
-
-def kept_fingerprints(events: Iterable[Event]) -> Iterator[tuple[Event, Fingerprint]]:
-    """Yield the fingerprints of a session with the events that hold them, oldest first."""
-    for event in events:
-        if event.type == PROMPT_EVENT:
-            yield event, msgspec.convert(event.data, Fingerprint)
 
 
 def _first(

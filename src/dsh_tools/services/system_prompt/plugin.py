@@ -10,9 +10,7 @@ import pydantic
 
 from ...errors import PromptError
 from ...tools.registry import RESERVED_NAME
-from ..agents import session_of
-from .contexts import runtime_context_update, runtime_facts
-from .explain import keep_fingerprint
+from .contexts import runtime_facts
 from .ordering import check_order
 from .records import (
     IDENTITY_ORDER,
@@ -29,9 +27,6 @@ from .service import SystemPromptService
 if TYPE_CHECKING:
     from ...kernel.context import Context
     from ...kernel.effect import Disposer
-    from ...messages import UserMessage
-    from ...tools.execution import AgentLike
-    from ...tools.registered import ToolSchema
 
 __all__ = ["SystemPrompt", "SystemPromptConfig", "SystemPromptPlugin"]
 
@@ -118,20 +113,6 @@ class SystemPrompt:
     async def assemble(self, request: AssembleRequest | None = None) -> AssembledPrompt:
         """Assemble the prompt for an agent, or for none; see :meth:`SystemPromptService.assemble`."""
         return await self._service.assemble(request)
-
-    async def assemble_request(self, agent: AgentLike) -> tuple[str, tuple[ToolSchema, ...], UserMessage | None]:
-        """Assemble for a step of an agent's, and keep the fingerprint in its session where it has changed.
-
-        Returns:
-            The system prompt, the tools in order, and the message with the runtime context, where
-            the history does not end in the same one.
-        """
-        prompt = await self._service.assemble(AssembleRequest(agent))
-        log = session_of(agent)
-        if log is None:
-            return prompt.system, prompt.tools, runtime_context_update((), prompt.context)
-        keep_fingerprint(log, prompt.fingerprint)
-        return prompt.system, prompt.tools, runtime_context_update(log.derive_messages(), prompt.context)
 
 
 class _Bound(SystemPromptService):

@@ -21,6 +21,7 @@ __all__ = [
     "IDENTITY_ORDER",
     "PERSONA_ORDER",
     "SYSTEM_PROMPT_ASSEMBLE",
+    "SYSTEM_PROMPT_ASSEMBLED",
     "SYSTEM_PROMPT_CHANGE",
     "TOOL_GUIDANCE_ORDER",
     "AssembleRequest",
@@ -134,6 +135,9 @@ class AssembledPrompt(msgspec.Struct, frozen=True):
 
 SYSTEM_PROMPT_ASSEMBLE: WaterfallHook[AssembleRequest, Assembly] = WaterfallHook("system-prompt/assemble")
 """Change an assembly. Listener: ``(request, next) -> Assembly``; its answer counts (HOST-79)."""
+
+SYSTEM_PROMPT_ASSEMBLED: EmitHook[AssembleRequest, AssembledPrompt] = EmitHook("system-prompt/assembled")
+"""Observe a prompt that was assembled, after everything that changes it."""
 
 SYSTEM_PROMPT_CHANGE: EmitHook[()] = EmitHook("system-prompt/change")
 """Observe that something was registered or taken back, in whatever scope."""

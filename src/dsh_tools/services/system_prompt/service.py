@@ -16,6 +16,7 @@ from .layers import LayeredList, LayeredNames
 from .ordering import order_tools
 from .records import (
     SYSTEM_PROMPT_ASSEMBLE,
+    SYSTEM_PROMPT_ASSEMBLED,
     SYSTEM_PROMPT_CHANGE,
     AssembledPrompt,
     AssembleRequest,
@@ -144,7 +145,9 @@ class SystemPromptService:
             final = msgspec.structs.replace(final, sections=alone)
         if any(True for _ in self._suppressors.visible(scope)):
             final = msgspec.structs.replace(final, contexts=())
-        return _render(final)
+        prompt = _render(final)
+        self._bus.emit(SYSTEM_PROMPT_ASSEMBLED, request, prompt, scope=scope)
+        return prompt
 
     async def _collect(self, request: AssembleRequest, sources: list[_Source]) -> Assembly:
         variables: dict[str, str | None] = {}

@@ -20,6 +20,7 @@ from dsh_tools.services.system_prompt import (
     UNLISTED_TOOLS,
     AssembleRequest,
     Fingerprint,
+    PromptHistoryPlugin,
     SystemPromptPlugin,
     ToolOffer,
     explain_change,
@@ -298,26 +299,19 @@ async def test_a_fingerprint_can_be_kept_as_json(ctx: Context):
 
 
 async def test_a_session_keeps_each_new_fingerprint(ctx: Context):
-    agent = LoggedAgent()
+    await ctx.plugin(PromptHistoryPlugin())
+    agent, idle = LoggedAgent(), LoggedAgent(in_turn=False)
     ctx.system_prompt.section("one", 1, "1")
     ctx.tools.register(tool("a"))
     for _ in range(3):
-        system, tools, context = await ctx.system_prompt.assemble_request(agent)
-    assert (system, [shown.name for shown in tools], context) == ("1", ["a"], None)
+        await ctx.system_prompt.assemble(AssembleRequest(agent))
+    await ctx.system_prompt.assemble(AssembleRequest(idle))
+    await ctx.system_prompt.assemble()
     ctx.system_prompt.section("two", 2, "2")
-    await ctx.system_prompt.assemble_request(agent)
+    prompt = await ctx.system_prompt.assemble(AssembleRequest(agent))
     (first, old), (second, new) = kept_fingerprints(agent.session.events)
     assert [event.type for event in (first, second)] == [PROMPT_EVENT, PROMPT_EVENT]
+    assert new == prompt.fingerprint
     assert str(explain_change(old, new)) == 'section "two" was added'
     assert agent.session.derive_messages() == []
-
-
-async def test_a_request_brings_the_runtime_context_once(ctx: Context):
-    # HOST-71
-    ctx.system_prompt.runtime_context("now", 1, "Monday")
-    agent = LoggedAgent()
-    message = (await ctx.system_prompt.assemble_request(agent))[2]
-    assert message is not None
-    agent.session.append("user/message", message, "append")
-    assert (await ctx.system_prompt.assemble_request(agent))[2] is None
-    assert (await ctx.system_prompt.assemble_request(LoneAgent()))[2] == message
+    assert list(kept_fingerprints(idle.session.events)) == []
