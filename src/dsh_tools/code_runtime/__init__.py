@@ -5,7 +5,8 @@ from __future__ import annotations
 from .bindings import check_bindings, is_bindable
 from .budgets import RuntimeConfig
 from .deno import DenoRuntime
-from .monty import MontyRuntime
+from .monty import PYTHON_SUBSET, MontyRuntime
+from .plugin import CodeRuntimeConfig, CodeRuntimePlugin
 from .seam import (
     FAILURE_KINDS,
     BindingFunction,
@@ -20,12 +21,15 @@ from .seam import (
 
 __all__ = [
     "FAILURE_KINDS",
+    "PYTHON_SUBSET",
     "BindingFunction",
     "BindingNamespace",
     "CodeRunError",
     "CodeRunRequest",
     "CodeRunResult",
     "CodeRuntime",
+    "CodeRuntimeConfig",
+    "CodeRuntimePlugin",
     "DenoRuntime",
     "ErrorClassSpec",
     "FailureKind",

@@ -6,11 +6,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
-from ..errors import CodeRuntimeError, describe_exception
+from ..errors import CodeRuntimeError
 from .bindings import check_bindings
 from .budgets import RuntimeConfig
 from .ledger import Ledger
-from .pool import Poolable, WorkerPool, outlast
+from .pool import Poolable, WorkerPool, WorkerStartError, outlast
 from .run import Run, abort_error
 from .seam import CodeRunError, CodeRunRequest, CodeRunResult
 
@@ -44,10 +44,17 @@ class PooledRuntime(ABC, Generic[_W]):
         self._runs: dict[asyncio.Task[CodeRunResult], Run] = {}
         self._disposal: asyncio.Task[None] | None = None
 
+    def prewarm(self) -> None:
+        """Begin to start workers ahead of the first run, which starts its own otherwise. Needs an event loop.
+
+        Raises:
+            CodeRuntimeError: the runtime is disposed.
+        """
+        self._check_alive()
+        self._pool.fill()
+
     async def warm(self) -> None:
         """Start workers ahead of the first run, and wait until they stand ready.
-
-        Without it the first run starts its own worker, and the pool fills afterwards.
 
         Raises:
             CodeRuntimeError: the runtime is disposed.
@@ -128,7 +135,7 @@ class PooledRuntime(ABC, Generic[_W]):
         if taking.cancelled():
             return None
         error = taking.exception()
-        if error is not None:
-            run.fail(CodeRunError("worker-exit", f"worker error: {describe_exception(error)}"))
+        if isinstance(error, WorkerStartError):
+            run.fail(error.error)
             return None
         return taking.result()

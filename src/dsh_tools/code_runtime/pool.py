@@ -8,12 +8,25 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Poolable", "WorkerPool", "outlast"]
+from .seam import CodeRunError
+
+__all__ = ["Poolable", "WorkerPool", "WorkerStartError", "outlast"]
 
 _log = logging.getLogger("dsh_tools")
 
 # A program that has just been handed over gets the processor first; its successor can wait.
 _REFILL_DELAY = 0.02
+
+
+class WorkerStartError(Exception):
+    """A worker could not be started, or ended before it was ready.
+
+    ``error`` is what a run that needed the worker ends in; the message is for the **operator**.
+    """
+
+    def __init__(self, error: CodeRunError, details: str = "") -> None:
+        super().__init__(f"{error.message}: {details}" if details else error.message)
+        self.error = error
 
 
 class Poolable(Protocol):

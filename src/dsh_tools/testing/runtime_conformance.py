@@ -23,14 +23,10 @@ with another language brings its own by overriding ``programs``.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import psutil
 import pytest
 from msgspec import UNSET
 
@@ -45,62 +41,14 @@ from ..code_runtime import (
 from ..errors import CodeRuntimeError
 from ..json_value import depth_of
 from ..kernel import AbortController, AbortSignal
+from .runtime_host import Host, holdings
 from .runtime_programs import PROGRAMS
 
 __all__ = ["Host", "MakeRuntime", "RuntimeConformance"]
 
 MakeRuntime = Callable[..., CodeRuntime]
 
-
-class Host:
-    """The host functions that the suite's programs call, and a record of the calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Any]] = []
-        self.running = 0
-        self.most_running = 0
-        self.cancelled = 0
-        self.started = asyncio.Event()
-
-    async def echo(self, args: Any) -> Any:
-        """Return the arguments."""
-        self.calls.append(("echo", args))
-        return args
-
-    async def fail(self, args: Any) -> Any:
-        """Fail with the message asked for."""
-        self.calls.append(("fail", args))
-        raise ValueError(args.get("message", "deliberate failure"))
-
-    async def slow(self, args: Any) -> Any:
-        """Take a moment."""
-        self.calls.append(("slow", args))
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        self.started.set()
-        try:
-            await asyncio.sleep(args.get("seconds", 0.05))
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        finally:
-            self.running -= 1
-        return args
-
-    async def lossy(self, args: Any) -> Any:
-        """Return what JSON cannot hold."""
-        return {"value": {1, 2}}
-
-    def namespace(self, error: ErrorClassSpec | None = ErrorClassSpec("ToolCallError", "toolName")) -> BindingNamespace:
-        """All of them under the global ``tools``."""
-        functions: Mapping[str, Callable[[Any], Awaitable[Any]]] = {
-            "echo": self.echo,
-            "fail": self.fail,
-            "slow": self.slow,
-            "lossy": self.lossy,
-            "odd-name": self.echo,
-        }
-        return BindingNamespace("tools", functions, error)
+VALUES: list[Any] = [None, True, 0, -5, 1.5, 2**53, "é\n😀", [], {}, [{"a": [1, {}]}, "x"]]
 
 
 class RuntimeConformance:
@@ -132,22 +80,27 @@ class RuntimeConformance:
 
     # ── the seam ──────────────────────────────────────────────────────────────
 
-    async def test_it_says_what_it_is(self, make_runtime: MakeRuntime):
+    async def test_it_says_what_it_is(self, make_runtime: MakeRuntime) -> None:
+        """Language and isolation are labels (CODE-129)."""
         runtime = make_runtime()
         assert isinstance(runtime, CodeRuntime)
-        assert isinstance(runtime.language, str) and isinstance(runtime.isolation, str)
+        assert isinstance(runtime.language, str)
+        assert isinstance(runtime.isolation, str)
 
-    async def test_a_program_prints_and_returns(self, make_runtime: MakeRuntime):
+    async def test_a_program_prints_and_returns(self, make_runtime: MakeRuntime) -> None:
+        """Logs in order, and the value (CODE-132)."""
         result = await self.run(make_runtime(), "hello")
         assert result == CodeRunResult(["one", "two"], {"answer": 42})
 
-    async def test_returning_nothing_is_no_value(self, make_runtime: MakeRuntime):
+    async def test_returning_nothing_is_no_value(self, make_runtime: MakeRuntime) -> None:
+        """A program that returns nothing has no value (CODE-173, D5)."""
         runtime = make_runtime()
         assert await self.run(runtime, "nothing") == CodeRunResult()
         assert (await self.run(runtime, "empty")).value is UNSET
 
-    @pytest.mark.parametrize("value", [None, True, 0, -5, 1.5, 2**53, "é\n😀", [], {}, [{"a": [1, {}]}, "x"]])
-    async def test_values_cross_unchanged_both_ways(self, make_runtime: MakeRuntime, host: Host, value: Any):
+    @pytest.mark.parametrize("value", VALUES)
+    async def test_values_cross_unchanged_both_ways(self, make_runtime: MakeRuntime, host: Host, value: Any) -> None:
+        """Arguments, results and completions arrive as they were sent (CODE-84, 95)."""
         argument = {"v": value}
         host.namespace()
         runtime = make_runtime()
@@ -167,29 +120,37 @@ class RuntimeConformance:
         result = await runtime.run(CodeRunRequest(program, [BindingNamespace("tools", functions)]))
         assert (result.value, result.error, seen) == (argument, None, [argument])
 
-    async def test_values_may_nest_5000_levels(self, make_runtime: MakeRuntime, host: Host):
+    async def test_values_may_nest_5000_levels(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Depth is no obstacle (CODE-84, 182)."""
         result = await self.run(make_runtime(), "deep", host, depth=5000)
         assert result.error is None
-        assert depth_of(result.value) == 5000 and depth_of(host.calls[0][1]) == 5000
+        assert depth_of(result.value) == 5000
+        assert depth_of(host.calls[0][1]) == 5000
 
-    async def test_arguments_are_frozen(self, make_runtime: MakeRuntime, host: Host):
+    async def test_arguments_are_frozen(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """A host function gets a snapshot (CODE-92)."""
         await self.run(make_runtime(), "hello_call", host)
         with pytest.raises(TypeError, match="frozen"):
             host.calls[0][1]["x"] = 1
 
-    async def test_any_name_can_be_called(self, make_runtime: MakeRuntime, host: Host):
+    async def test_any_name_can_be_called(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Names that are no identifiers are called by subscript (CODE-94)."""
         assert (await self.run(make_runtime(), "odd_name", host)).value == {"n": 1}
 
-    async def test_a_failure_is_caught_in_the_program(self, make_runtime: MakeRuntime):
+    async def test_a_failure_is_caught_in_the_program(self, make_runtime: MakeRuntime) -> None:
+        """A failure has the message and the function's name (CODE-96, 138, 168)."""
         result = await self.run(make_runtime(), "caught")
         assert result.value == ["deliberate failure", "fail"]
 
-    async def test_a_failure_that_is_not_caught_ends_the_program(self, make_runtime: MakeRuntime):
+    async def test_a_failure_that_is_not_caught_ends_the_program(self, make_runtime: MakeRuntime) -> None:
+        """An uncaught failure is the kind ``exception`` (CODE-138, 169)."""
         error = (await self.run(make_runtime(), "uncaught")).error
-        assert error is not None and error.kind == "exception"
+        assert error is not None
+        assert error.kind == "exception"
         assert "ToolCallError: deliberate failure" in error.message
 
-    async def test_namespaces_and_error_classes_have_any_name(self, make_runtime: MakeRuntime, host: Host):
+    async def test_namespaces_and_error_classes_have_any_name(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Nothing here is about tools (CODE-137)."""
         runtime = make_runtime()
         helpers = BindingNamespace("helpers", {"fail": host.fail}, ErrorClassSpec("HelperCallError", "helperName"))
         plain = BindingNamespace("plain", {"fail": host.fail})
@@ -198,71 +159,91 @@ class RuntimeConformance:
         assert result.error is None
         assert result.value == [["deliberate failure", "fail"], "deliberate failure"]
 
-    async def test_a_name_that_is_not_there_is_the_programs_error(self, make_runtime: MakeRuntime, host: Host):
+    async def test_a_name_that_is_not_there_is_the_programs_error(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """An undeclared name never reaches the host (CODE-94)."""
         error = (await self.run(make_runtime(), "missing", host)).error
-        assert error is not None and error.kind == "exception" and "missing" in error.message
+        assert error is not None
+        assert error.kind == "exception"
+        assert "missing" in error.message
         assert host.calls == []
 
-    async def test_lossy_arguments_are_refused_before_the_host(self, make_runtime: MakeRuntime, host: Host):
+    async def test_lossy_arguments_are_refused_before_the_host(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """What JSON cannot hold is refused in the program (CODE-85, 89, 90)."""
         result = await self.run(make_runtime(), "lossy_arguments", host)
         assert result.value == ["binding arguments must be lossless JSON"] * 3
         assert host.calls == []
 
-    async def test_a_lossy_result_is_refused(self, make_runtime: MakeRuntime):
+    async def test_a_lossy_result_is_refused(self, make_runtime: MakeRuntime) -> None:
+        """A host function that returns nonsense fails its call (CODE-91)."""
         result = await self.run(make_runtime(), "lossy_result")
         assert result.value == "binding resolution must be lossless JSON"
 
     @pytest.mark.parametrize("name", ["lossy_cycle", "lossy_function", "lossy_nan", "lossy_zero", "lossy_awaitable"])
-    async def test_a_lossy_completion_is_invalid(self, make_runtime: MakeRuntime, name: str):
+    async def test_a_lossy_completion_is_invalid(self, make_runtime: MakeRuntime, name: str) -> None:
+        """What JSON cannot hold is no completion (CODE-85, 173)."""
         error = (await self.run(make_runtime(), name)).error
         assert error == CodeRunError("invalid-output", "program completion must be lossless JSON")
 
     # ── calls ─────────────────────────────────────────────────────────────────
 
-    async def test_calls_overlap(self, make_runtime: MakeRuntime, host: Host):
+    async def test_calls_overlap(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Calls run side by side (CODE-101)."""
         result = await self.run(make_runtime(), "overlap", host)
         assert result.value == [0, 1, 2, 3, 4]
         assert host.most_running == 5
 
-    async def test_ten_thousand_calls(self, make_runtime: MakeRuntime, host: Host):
+    async def test_ten_thousand_calls(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Calls start in the order of their submission, however many (CODE-100)."""
         result = await self.run(make_runtime(), "many", host, count=10_000)
-        assert result.error is None and result.value == 49_995_000
+        assert result.error is None
+        assert result.value == 49_995_000
         assert [args["n"] for _, args in host.calls] == list(range(10_000))
 
-    async def test_calls_that_nobody_awaits_end_with_the_run(self, make_runtime: MakeRuntime, host: Host):
+    async def test_calls_that_nobody_awaits_end_with_the_run(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """What the program did not wait for is cancelled and awaited (CODE-147, 172)."""
         begun = time.monotonic()
         result = await self.run(make_runtime(), "not_awaited", host)
-        assert result.value == "done" and time.monotonic() - begun < 20
-        assert host.running == 0 and host.cancelled == len(host.calls)
+        assert result.value == "done"
+        assert time.monotonic() - begun < 20
+        assert host.running == 0
+        assert host.cancelled == len(host.calls)
 
     # ── failures ──────────────────────────────────────────────────────────────
 
     @pytest.mark.parametrize("name", ["throws", "syntax_error", "undefined_name"])
-    async def test_program_errors(self, make_runtime: MakeRuntime, name: str):
+    async def test_program_errors(self, make_runtime: MakeRuntime, name: str) -> None:
+        """A faulty program is the kind ``exception`` (CODE-158, 169, 177)."""
         error = (await self.run(make_runtime(), name)).error
-        assert error is not None and error.kind == "exception" and error.message
+        assert error is not None
+        assert error.kind == "exception"
+        assert error.message
 
-    async def test_a_busy_loop_uses_its_compute_budget_up(self, make_runtime: MakeRuntime, host: Host):
+    async def test_a_busy_loop_uses_its_compute_budget_up(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """A pending call is no excuse (CODE-141, 143, 146)."""
         result = await self.run(make_runtime(compute_ms=300), "spin", host)
         assert result == CodeRunResult(
             ["before"], error=CodeRunError("timeout", "compute budget exhausted (300ms busy)")
         )
 
-    async def test_waiting_costs_no_compute(self, make_runtime: MakeRuntime):
+    async def test_waiting_costs_no_compute(self, make_runtime: MakeRuntime) -> None:
+        """Only CPU time counts (CODE-141)."""
         result = await self.run(make_runtime(compute_ms=400), "wait", seconds=1.0)
         assert result.value == "waited"
 
-    async def test_a_run_ends_at_the_wall_clock(self, make_runtime: MakeRuntime):
+    async def test_a_run_ends_at_the_wall_clock(self, make_runtime: MakeRuntime) -> None:
+        """The ceiling never pauses (CODE-142)."""
         result = await self.run(make_runtime(max_wall_ms=400), "wait", seconds=60)
         assert result.error == CodeRunError("timeout", "wall-clock ceiling reached (400ms)")
 
-    async def test_memory_is_limited(self, make_runtime: MakeRuntime):
+    async def test_memory_is_limited(self, make_runtime: MakeRuntime) -> None:
+        """A bomb ends its own run (CODE-144, D4, D42)."""
         runtime = make_runtime(max_old_generation_size_mb=64)
         error = (await self.run(runtime, "memory_bomb")).error
         assert error == CodeRunError("worker-exit", "worker error: out of memory")
         assert (await self.run(runtime, "hello")).error is None
 
-    async def test_an_abort_ends_the_run_and_keeps_the_logs(self, make_runtime: MakeRuntime, host: Host):
+    async def test_an_abort_ends_the_run_and_keeps_the_logs(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """An abort stops a loop, too (CODE-143, 146)."""
         controller = AbortController()
         task = asyncio.ensure_future(self.run(make_runtime(), "call_then_spin", host, controller.signal))
         await asyncio.wait_for(host.started.wait(), 30)
@@ -270,7 +251,8 @@ class RuntimeConformance:
         assert await task == CodeRunResult(["before"], error=CodeRunError("abort", "enough"))
         assert controller.signal.callback_count == 0
 
-    async def test_an_aborted_signal_starts_nothing(self, make_runtime: MakeRuntime, host: Host):
+    async def test_an_aborted_signal_starts_nothing(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """A signal that has fired before is the outcome (CODE-136)."""
         controller = AbortController()
         controller.abort(ValueError("too late"))
         result = await self.run(make_runtime(), "hello_call", host, controller.signal)
@@ -279,7 +261,8 @@ class RuntimeConformance:
 
     async def test_a_cancelled_caller_gets_out_after_the_program_has_stopped(
         self, make_runtime: MakeRuntime, host: Host
-    ):
+    ) -> None:
+        """Nothing goes on without its caller (D30)."""
         task = asyncio.ensure_future(self.run(make_runtime(), "call_then_spin", host))
         await asyncio.wait_for(host.started.wait(), 30)
         task.cancel()
@@ -290,31 +273,36 @@ class RuntimeConformance:
 
     # ── output ────────────────────────────────────────────────────────────────
 
-    async def test_output_is_limited_to_the_byte(self, make_runtime: MakeRuntime):
+    async def test_output_is_limited_to_the_byte(self, make_runtime: MakeRuntime) -> None:
+        """An exact fit passes, one byte more does not (CODE-148, 150)."""
         fits = await self.run(make_runtime(max_output_bytes=11), "exact_fit")
         assert fits == CodeRunResult(["abc"], "xy")
         over = await self.run(make_runtime(max_output_bytes=10), "exact_fit")
         assert over.value is UNSET
         assert over.error == CodeRunError("output-limit", "outer ")
 
-    async def test_too_much_printing_ends_the_run(self, make_runtime: MakeRuntime, host: Host):
+    async def test_too_much_printing_ends_the_run(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """The program cannot catch that, and what fits is kept (CODE-151, 152, 154)."""
         result = await self.run(make_runtime(max_output_bytes=300), "spam", host)
         assert result.error == CodeRunError("output-limit", "outer output exceeded 300 bytes")
         assert result.logs == [*(f"spam line {i}" for i in range(18)), "spa"]
         assert host.calls == []
 
-    async def test_a_failure_too_large_to_tell_is_the_limit(self, make_runtime: MakeRuntime):
+    async def test_a_failure_too_large_to_tell_is_the_limit(self, make_runtime: MakeRuntime) -> None:
+        """A message counts, too (CODE-153)."""
         result = await self.run(make_runtime(max_output_bytes=200), "throws_much")
         assert result.error == CodeRunError("output-limit", "outer output exceeded 200 bytes")
 
     # ── independence, and the end ─────────────────────────────────────────────
 
-    async def test_nothing_survives_a_run(self, make_runtime: MakeRuntime):
+    async def test_nothing_survives_a_run(self, make_runtime: MakeRuntime) -> None:
+        """Each run starts from nothing (CODE-156)."""
         runtime = make_runtime()
         assert (await self.run(runtime, "leave_something")).error is None
         assert (await self.run(runtime, "find_something")).value is False
 
-    async def test_a_failed_run_leaves_the_others_alone(self, make_runtime: MakeRuntime):
+    async def test_a_failed_run_leaves_the_others_alone(self, make_runtime: MakeRuntime) -> None:
+        """Runs are independent (CODE-156, field-109)."""
         runtime = make_runtime(compute_ms=2000)
         bad = [self.run(runtime, name) for name in ("spin", "throws", "syntax_error")]
         results = await asyncio.gather(*bad, *(self.run(runtime, "hello") for _ in range(4)))
@@ -322,7 +310,8 @@ class RuntimeConformance:
         assert all(result.value == {"answer": 42} for result in results[3:])
         assert (await self.run(runtime, "hello")).value == {"answer": 42}
 
-    async def test_disposal_ends_runs_and_refuses_new_ones(self, make_runtime: MakeRuntime, host: Host):
+    async def test_disposal_ends_runs_and_refuses_new_ones(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Disposal is an abort for all (CODE-174)."""
         runtime = make_runtime()
         task = asyncio.ensure_future(self.run(runtime, "call_then_spin", host))
         await asyncio.wait_for(host.started.wait(), 30)
@@ -332,7 +321,8 @@ class RuntimeConformance:
         with pytest.raises(CodeRuntimeError, match=r"run\(\) after disposal"):
             await self.run(runtime, "hello")
 
-    async def test_unusable_bindings_are_refused(self, make_runtime: MakeRuntime, host: Host):
+    async def test_unusable_bindings_are_refused(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """Misuse raises (CODE-132 to 135)."""
         runtime = make_runtime()
         for name in ("await", "lambda", "a-b", "console"):
             with pytest.raises(CodeRuntimeError):
@@ -340,7 +330,9 @@ class RuntimeConformance:
         with pytest.raises(CodeRuntimeError):
             await runtime.run(CodeRunRequest("", [host.namespace(), host.namespace()]))
 
-    async def test_nothing_is_left_behind(self, make_runtime: MakeRuntime, host: Host):
+    async def test_nothing_is_left_behind(self, make_runtime: MakeRuntime, host: Host) -> None:
+        """No process, descriptor or task survives (CODE-174, 179)."""
+
         async def live() -> None:
             runtime = make_runtime(compute_ms=300)
             for name in ("hello", "uncaught", "spin", "not_awaited"):
@@ -348,24 +340,10 @@ class RuntimeConformance:
             await runtime.dispose()
 
         await live()  # what a library keeps for the whole process is there from now on
-        before = _holdings()
+        before = holdings()
         await live()
         for _ in range(40):
-            if _holdings() == before:
+            if holdings() == before:
                 break
             await asyncio.sleep(0.05)
-        assert _holdings() == before
-
-
-def _holdings() -> dict[str, int]:
-    """Count what this process holds."""
-    children = psutil.Process().children(recursive=True)
-    descriptors = 0
-    with suppress(OSError):
-        descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    return {
-        "children": len(children),
-        "descriptors": descriptors,
-        "tasks": len(asyncio.all_tasks()),
-        "pid": os.getpid(),
-    }
+        assert holdings() == before

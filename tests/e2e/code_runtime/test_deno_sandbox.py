@@ -350,9 +350,9 @@ async def main():
     os.kill(os.getpid(), 9)
 asyncio.run(main())
 """
-    host = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", script]
+    host = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, env=environment)
     pid = int(host.stdout)
     for _ in range(100):
         if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

@@ -146,11 +146,11 @@ async def test_frames_too_deep_to_read_are_dropped(hostile: RunProgram, host: Ho
 
 @pytest.mark.parametrize("act", ["callsWithoutEnd", "largeCallsWithoutEnd"])
 async def test_open_calls_are_bounded(hostile: RunProgram, host: Host, act: str):
-    # CODE-181: a worker that ignores its window waits at its own full pipe
+    # CODE-181: a worker that ignores its window waits at its own full pipe, after what one read brings
     async with PeakMemory() as memory:
         result = await hostile(act, max_wall_ms=1500)
     assert result.error == CodeRunError("timeout", "wall-clock ceiling reached (1500ms)")
-    assert 0 < len(host.calls) <= 1200
+    assert 0 < len(host.calls) <= 6000
     assert host.running == 0
     assert memory.peak - memory.start < 600 * MIB
 

@@ -162,6 +162,7 @@ def test_any_text_is_borne(program: str):
     assert text.count("\n") == program.count("\n") + prepare("", TOOLS).count("\n")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 @settings(max_examples=300)
 @given(st.text(st.sampled_from("ab'\"\\\n()# =1"), max_size=24))
 def test_what_python_parses_keeps_its_meaning(program: str):

@@ -39,8 +39,7 @@ def frame_limit(output_bytes: int) -> int:
 def converse(process: DenoProcess, run: Run) -> None:
     """Hand the program to the process; its frames and its end go to the run from now on."""
     conversation = _Conversation(process, run)
-    process.on_frame = conversation.take
-    process.on_exit = run.fail
+    process.attend(conversation.take, run.fail)
     limits = {
         "capacity": run.config.max_output_bytes,
         "frameLimit": FRAME_BYTES,

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ..budgets import RuntimeConfig
+from ..exits import wait_for_exit
 from ..framing import LineCutter
-from ..pool import outlast
+from ..pool import WorkerStartError, outlast
 from ..protocol import Frame, ReadyFrame, greeting, parse_frame
 from ..seam import CodeRunError
 
-__all__ = ["DenoProcess", "WorkerStartError"]
+__all__ = ["WORKER", "DenoProcess"]
 
 _log = logging.getLogger("dsh_tools")
 
@@ -51,10 +52,6 @@ _FLAGS = (
 )
 
 
-class WorkerStartError(Exception):
-    """A worker could not be started; the **operator** reads why."""
-
-
 class _Pipe(asyncio.Protocol):
     """Our end of a pipe: hands bytes on, where any come, and knows when it is closed."""
 
@@ -73,15 +70,22 @@ class _Pipe(asyncio.Protocol):
 class DenoProcess:
     """A worker that takes one program and is never used again.
 
-    Make one with :meth:`start`. ``on_frame`` is called for each frame, ``on_exit`` once, after the
-    process has gone and everything it wrote has been read.
+    Make one with :meth:`start`, and say with :meth:`attend` who hears of it.
     """
 
-    def __init__(self, folder: str, child: subprocess.Popen[bytes], frame_limit: int) -> None:
+    def __init__(
+        self,
+        folder: str,
+        child: subprocess.Popen[bytes],
+        frame_limit: int,
+        remove_folder: Callable[[str], object],
+    ) -> None:
         self.pid = child.pid
-        self.on_frame: Callable[[Frame], None] = _ignore
-        self.on_exit: Callable[[CodeRunError], None] = _ignore
+        self._on_frame: Callable[[Frame], None] = _ignore
+        self._on_exit: Callable[[CodeRunError], None] = _ignore
+        self._end: CodeRunError | None = None
         self._folder = folder
+        self._remove_folder = remove_folder
         self._child = child
         self._nonce = secrets.token_hex(16) + ":"
         self._cutter = LineCutter(self._nonce.encode(), frame_limit, self._line)
@@ -101,8 +105,11 @@ class DenoProcess:
         worker: Path = WORKER,
         landlock: bool = True,
         frame_limit: int,
+        remove_folder: Callable[[str], object],
     ) -> Self:
         """Start a process and wait until it is ready for a program.
+
+        ``remove_folder`` is called with the process's temporary folder when the process has gone.
 
         Raises:
             WorkerStartError: it did not start, or ended before it was ready.
@@ -116,19 +123,19 @@ class DenoProcess:
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([starting])
             if starting.exception() is None:
-                await cls(*starting.result(), frame_limit).close()
+                await cls(*starting.result(), frame_limit, remove_folder).close()
             raise
         if (error := starting.exception()) is not None:
-            raise WorkerStartError(f"could not start {Path(deno).name}: {error}") from error
+            raise WorkerStartError(_start_error(f"{Path(deno).name} could not be started: {error}")) from error
         folder, child = starting.result()
-        process = cls(folder, child, frame_limit)
+        process = cls(folder, child, frame_limit, remove_folder)
         try:
             await process._connect()
             await asyncio.wait_for(process._greet(), _START_SECONDS)
         except BaseException as error:
             await process.close()
             if isinstance(error, TimeoutError):
-                raise WorkerStartError(f"was not ready after {_START_SECONDS:g} s") from None
+                raise WorkerStartError(_start_error(f"not ready after {_START_SECONDS:g} s")) from None
             raise
         return process
 
@@ -136,6 +143,15 @@ class DenoProcess:
     def alive(self) -> bool:
         """Whether it can still take a program."""
         return not self._killed and self._child.returncode is None
+
+    def attend(self, on_frame: Callable[[Frame], None], on_exit: Callable[[CodeRunError], None]) -> None:
+        """Say who hears of each frame, and once, after everything it wrote has been read, of its end.
+
+        If it has ended already, ``on_exit`` is called at once.
+        """
+        self._on_frame, self._on_exit = on_frame, on_exit
+        if self._end is not None:
+            on_exit(self._end)
 
     def send(self, line: bytes) -> None:
         """Write one line, which ends in a newline; to a process that has gone, nothing."""
@@ -162,11 +178,11 @@ class DenoProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """End it and wait until nothing of it is left: no process, no pipe, no folder."""
+        """End it and wait until the process and its pipes are gone. Its folder goes afterwards."""
         self.kill()
         if self._watch is None:
             # Its pipes were never connected, so they are closed here.
-            self._watch = asyncio.ensure_future(asyncio.to_thread(self._bury))
+            self._watch = asyncio.ensure_future(self._bury())
         await outlast(self._watch)
 
     # ── the start ─────────────────────────────────────────────────────────────
@@ -194,13 +210,12 @@ class DenoProcess:
 
         def on_exit(error: CodeRunError) -> None:
             if not ready.done():
-                said = self._stderr.decode("utf-8", "replace").strip()
-                ready.set_exception(WorkerStartError(f"{error.message}: {said}" if said else error.message))
+                ready.set_exception(WorkerStartError(error, self._stderr.decode("utf-8", "replace").strip()))
 
-        self.on_frame, self.on_exit = on_frame, on_exit
+        self.attend(on_frame, on_exit)
         self.send(greeting(self._nonce))
         await ready
-        self.on_frame, self.on_exit = _ignore, _ignore
+        self.attend(_ignore, _ignore)
 
     # ── what comes in ─────────────────────────────────────────────────────────
 
@@ -208,7 +223,7 @@ class DenoProcess:
         if not self._killed:
             frame = parse_frame(line)
             if frame is not None:
-                self.on_frame(frame)
+                self._on_frame(frame)
 
     def _keep_stderr(self, data: bytes) -> None:
         room = _STDERR_KEPT - len(self._stderr)
@@ -218,13 +233,15 @@ class DenoProcess:
     # ── the end ───────────────────────────────────────────────────────────────
 
     async def _wait_for_end(self) -> None:
-        code = await _exit_status(self._child)
+        await wait_for_exit(self.pid)
+        code = self._child.wait()
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.abort()
         for pipe in self._pipes:
             await pipe.closed
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        self.on_exit(self._exit_error(code))
+        self._remove_folder(self._folder)
+        self._end = self._exit_error(code)
+        self._on_exit(self._end)
 
     def _exit_error(self, code: int) -> CodeRunError:
         if not self._killed:
@@ -236,34 +253,21 @@ class DenoProcess:
         shown = code if code >= 0 else 128 - code
         return CodeRunError("worker-exit", f"worker exited with code {shown} before completing")
 
-    def _bury(self) -> None:
+    async def _bury(self) -> None:
+        await wait_for_exit(self.pid)
         self._child.wait()
         for stream in (self._child.stdin, self._child.stdout, self._child.stderr):
             if stream is not None:
                 stream.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove_folder(self._folder)
+
+
+def _start_error(reason: str) -> CodeRunError:
+    return CodeRunError("worker-exit", f"worker error: {reason}")
 
 
 def _ignore(_: object) -> None:
     """Take no notice: nobody waits for this worker any more, or not yet."""
-
-
-async def _exit_status(child: subprocess.Popen[bytes]) -> int:
-    """Wait for a child's exit without a thread, where the system has process descriptors."""
-    if not hasattr(os, "pidfd_open"):
-        return await asyncio.to_thread(child.wait)
-    loop = asyncio.get_running_loop()
-    fd = os.pidfd_open(child.pid)
-    try:
-        gone: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(fd, lambda: gone.done() or gone.set_result(None))
-        try:
-            await gone
-        finally:
-            loop.remove_reader(fd)
-    finally:
-        os.close(fd)
-    return child.wait()
 
 
 def _launch(

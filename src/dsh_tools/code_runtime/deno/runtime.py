@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -55,6 +57,7 @@ class DenoRuntime(PooledRuntime[DenoWorker]):
         self._deno = _find_deno() if deno is None else deno
         self._landlock = landlock
         self._worker = worker
+        self._removals: set[asyncio.Task[None]] = set()
 
     async def _start_worker(self) -> DenoWorker:
         return await DenoWorker.start(
@@ -63,7 +66,18 @@ class DenoRuntime(PooledRuntime[DenoWorker]):
             worker=self._worker,
             landlock=self._landlock,
             frame_limit=frame_limit(self.config.max_output_bytes),
+            remove_folder=self._remove_folder,
         )
+
+    def _remove_folder(self, folder: str) -> None:
+        """Remove a worker's folder beside the runs: a disk can take longer than a program."""
+        removal = asyncio.ensure_future(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
+
+    async def _release(self) -> None:
+        while self._removals:
+            await asyncio.wait(set(self._removals))
 
 
 def _find_deno() -> str:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .runtime import MontyRuntime
+from .runtime import PYTHON_SUBSET, MontyRuntime
 
-__all__ = ["MontyRuntime"]
+__all__ = ["PYTHON_SUBSET", "MontyRuntime"]

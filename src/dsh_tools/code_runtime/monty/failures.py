@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import describe_exception
 from ..seam import BindingNamespace, CodeRunError
@@ -14,7 +14,7 @@ from .source import LINE_OFFSET
 if TYPE_CHECKING:
     from pydantic_monty import MontyCrashedError
 
-__all__ = ["crash_error", "failure_of"]
+__all__ = ["crash_error", "end_error", "failure_of", "start_error"]
 
 _MOST_FRAMES = 20
 _SIGNAL = re.compile(r"signal: (\d+)")
@@ -29,9 +29,21 @@ def crash_error(error: MontyCrashedError) -> CodeRunError:
     killed = _SIGNAL.search(str(error))
     if code is None and killed is not None:
         code = 128 + int(killed[1])
+    return CodeRunError("worker-exit", f"worker error: {error}") if code is None else end_error(code)
+
+
+def end_error(code: int | None) -> CodeRunError:
+    """The failure of a run whose process has ended, with its exit code where that is known."""
     if code is None:
-        return CodeRunError("worker-exit", f"worker error: {error}")
+        return CodeRunError("worker-exit", "worker error: the process ended")
     return CodeRunError("worker-exit", f"worker exited with code {code} before completing")
+
+
+def start_error(error: Exception) -> CodeRunError:
+    """The failure of a run whose process did not get ready."""
+    if isinstance(getattr(error, "exit_status", None), int) or _SIGNAL.search(str(error)):
+        return crash_error(cast("MontyCrashedError", error))
+    return CodeRunError("worker-exit", f"worker error: {describe_exception(error)}")
 
 
 def failure_of(error: Exception, bindings: Sequence[BindingNamespace]) -> CodeRunError:

@@ -13,7 +13,17 @@ from .worker import MontyWorker
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty
 
-__all__ = ["MontyRuntime"]
+__all__ = ["PYTHON_SUBSET", "MontyRuntime"]
+
+PYTHON_SUBSET = (
+    "The interpreter knows a part of Python. Not there: class inheritance (so no exception classes of your own), "
+    "@property, @staticmethod and @classmethod, generators and `yield`, `del`, `async with`, `async for`, "
+    "`except*`, `import *`. Exceptions take one string at most. Of asyncio there are gather (without keyword "
+    "arguments) and sleep. Modules that are there: asyncio, base64, bisect, collections, copy, dataclasses, datetime, "
+    "decimal, functools, hashlib, itertools, json, math, os.path, pathlib, random, re, time. There is no file system "
+    "and no network."
+)
+"""What a program may use of Python, for whoever writes one; part of the SDK text of Code Mode."""
 
 _INSTALL = 'Python programs run in Monty, which is not installed: pip install "dsh-tools[code-python]"'
 _PROCESSES = 1_000_000
@@ -22,9 +32,9 @@ _PROCESSES = 1_000_000
 class MontyRuntime(PooledRuntime[MontyWorker]):
     """Runs Python programs, each in an interpreter process of its own.
 
-    The interpreter knows a part of Python: no inheritance, generators, ``del`` or ``create_task``.
-    A program that uses them fails with an error that names what is missing. It has no files, no
-    network, no environment and no subprocess.
+    The interpreter knows a part of Python, see :data:`PYTHON_SUBSET`. A program that uses more fails
+    with an error that names what is missing. It has no files, no network, no environment and no
+    subprocess.
 
     Parameters:
         config: budgets and pool sizes; the defaults where None.

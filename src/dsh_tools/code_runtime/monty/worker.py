@@ -15,10 +15,11 @@ import psutil
 
 from ...json_value import JsonValue, snapshot, thaw
 from ..budgets import RuntimeConfig
-from ..pool import outlast
+from ..exits import exit_code, wait_for_exit
+from ..pool import WorkerStartError, outlast
 from ..run import STUCK, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
-from .failures import crash_error, failure_of
+from .failures import crash_error, end_error, failure_of, start_error
 from .prelude import HOST_CALL, PRELUDE
 from .prints import Prints
 from .source import error_types, prepare
@@ -44,6 +45,7 @@ _MIB = 1 << 20
 _ENGINE_BYTES = 512 * _MIB
 _CALLS_IN_FLIGHT = 512
 _CPU_GRACE_SECONDS = 30
+_LAST_WORDS_SECONDS = 0.02
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_LIMIT = 2**31 - 1
 _INVALID_OUTPUT = CodeRunError("invalid-output", "program completion must be lossless JSON")
@@ -70,6 +72,7 @@ class MontyWorker:
         self._config = config
         self._process: psutil.Process | None = None
         self._driver: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._prints = Prints(config.max_output_bytes)
         self._answers: dict[int, Any] = {}
@@ -79,18 +82,30 @@ class MontyWorker:
 
     @classmethod
     async def start(cls, pool: AsyncMonty, config: RuntimeConfig) -> MontyWorker:
-        """Start a process and wait until it is ready for a program."""
+        """Start a process and wait until it is ready for a program.
+
+        Raises:
+            WorkerStartError: it did not start, or ended before it was ready.
+        """
         limits: ResourceLimits = {
             "max_memory": int(config.max_old_generation_size_mb * _MIB),
             "max_recursion_depth": MAX_DEPTH,
             "max_suspensions": _NO_LIMIT,
         }
+        from pydantic_monty import MontyError
+
         session = pool.checkout(script_name="program.py", limits=limits, os_policy={"sleep": "call_host"})
-        await session.__aenter__()
         worker = cls(session, config)
         try:
-            worker._hold(session.worker_pid)
+            try:
+                # The client cannot call back a process that it has begun to start.
+                await outlast(asyncio.ensure_future(session.__aenter__()))
+            finally:
+                worker._hold(session.worker_pid)
             await session.feed_run(PRELUDE)
+        except (MontyError, OSError, psutil.Error) as error:
+            await worker.close()
+            raise WorkerStartError(start_error(error)) from error
         except BaseException:
             await worker.close()
             raise
@@ -111,6 +126,7 @@ class MontyWorker:
             run.meter(self._process.pid)
         self._prints.bind(run)
         self._driver = asyncio.ensure_future(self._drive(run))
+        self._watch = asyncio.ensure_future(self._notice_end(run))
 
     async def close(self) -> None:
         """End the process and wait until nothing of it is left."""
@@ -231,13 +247,27 @@ class MontyWorker:
             resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
             resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
 
+    async def _notice_end(self, run: Run) -> None:
+        """Fail the run when the process ends while the program waits for the host."""
+        if self._process is None:
+            return
+        pid = self._process.pid
+        await wait_for_exit(pid)
+        code = exit_code(pid)
+        # A client that talks to the process hears of its end, too, and all that was printed before.
+        await asyncio.sleep(_LAST_WORDS_SECONDS)
+        self._prints.drain()
+        run.fail(end_error(code))
+
     async def _close(self) -> None:
         if self._process is not None:
             with suppress(psutil.Error):
                 self._process.kill()
-        if self._driver is not None:
-            self._driver.cancel()
-            await asyncio.wait([self._driver])
+        tasks = [task for task in (self._driver, self._watch) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         # The client complains of the killed process, and gives it up.
         with suppress(Exception):
             await self._session.__aexit__(None, None, None)
