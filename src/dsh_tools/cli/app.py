@@ -10,6 +10,7 @@ import typer
 from .call import call
 from .chat import chat
 from .demo import demo
+from .mcp import mcp_app
 from .session import session_app
 from .tools import tools
 
@@ -44,6 +45,7 @@ app.command()(tools)
 app.command()(call)
 app.command()(chat)
 app.add_typer(session_app, name="session")
+app.add_typer(mcp_app, name="mcp")
 
 
 def main() -> None:
