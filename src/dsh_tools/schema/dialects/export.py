@@ -159,7 +159,7 @@ def _export(
 ) -> tuple[dict[str, Any], Parameters]:
     parameters = provider.parameters(_document(tool.parameters), report, strict)
     output = None
-    if tool.output is not None:
+    if tool.output is not None and provider.has_outputs:
         try:
             output = _document(tool.output)
         except Inexpressible:

@@ -48,12 +48,14 @@ class Provider(NamedTuple):
         parameters: makes the wire parameters: ``(document, report, strict)``.
         envelope: makes the wire record: ``(wire name, description, parameters, output document or None)``.
         has_strict: whether the dialect knows a strict mode.
+        has_outputs: whether it lists what a tool returns.
     """
 
     names: NameRule
     parameters: Callable[[Document, Report, bool], Parameters]
     envelope: Callable[[str, str, Parameters, Document | None], dict[str, Any]]
     has_strict: bool = False
+    has_outputs: bool = False
 
 
 # ── parameters ─────────────────────────────────────────────────────────────────
@@ -171,5 +173,5 @@ DIALECTS: Final[Mapping[str, Provider]] = {
     "openai-responses": Provider(COMMON_NAMES, _openai_parameters, _openai_responses, has_strict=True),
     "anthropic": Provider(COMMON_NAMES, _anthropic_parameters, _anthropic),
     "gemini": Provider(GEMINI_NAMES, _gemini_parameters, _gemini),
-    "mcp": Provider(MCP_NAMES, _mcp_parameters, _mcp),
+    "mcp": Provider(MCP_NAMES, _mcp_parameters, _mcp, has_outputs=True),
 }

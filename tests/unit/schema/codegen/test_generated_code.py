@@ -14,9 +14,10 @@ import deno
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.raw_schemas import parameters as raw_parameters
 
 from dsh_tools.json_value import js_string, to_json_text
-from dsh_tools.schema import SdkTool, render_sdk_python, render_sdk_typescript, to_python, to_typescript
+from dsh_tools.schema import SdkTool, compile_raw, render_sdk_python, render_sdk_typescript, to_python, to_typescript
 from dsh_tools.schema.codegen.names import ts_key_is_bare
 
 ODD_TEXTS = [
@@ -150,6 +151,16 @@ def test_every_tool_is_reachable_by_its_exact_name(tools: list[SdkTool]):
     assert not methods & subscripts
 
 
+@settings(max_examples=100)
+@given(raw_parameters())
+def test_the_python_of_raw_documents_parses(document: dict[str, Any]):
+    # SCHEMA-G1, H12
+    # CODE-83
+    raw = compile_raw(document)
+    ast.parse(to_python(raw).encode(), mode="eval")
+    ast.parse(python_source([SdkTool("t", None, raw, raw)]).encode())
+
+
 # ── TypeScript ─────────────────────────────────────────────────────────────────
 
 
@@ -187,6 +198,20 @@ def test_the_typescript_block_type_checks(tmp_path: Path):
             for number, tool in enumerate(tools)
         )
         sources.append(f"{typescript_source(tools)}\n{calls}export {{}};\n")
+
+    collect()
+    deno_check(tmp_path, sources)
+
+
+def test_the_typescript_of_raw_documents_type_checks(tmp_path: Path):
+    # SCHEMA-F1
+    sources: list[str] = []
+
+    @settings(max_examples=60, database=None, suppress_health_check=list(HealthCheck))
+    @given(raw_parameters())
+    def collect(document: dict[str, Any]) -> None:
+        raw = compile_raw(document)
+        sources.append(f"{typescript_source([SdkTool('t', None, raw, raw)])}\nexport {{}};\n")
 
     collect()
     deno_check(tmp_path, sources)
