@@ -9,6 +9,8 @@ from typing import Any
 import pydantic
 
 from .agent import AgentsPlugin
+from .code_mode import CodeModePlugin
+from .code_runtime import CodeRuntimeConfig, CodeRuntimePlugin
 from .kernel import Context, create_context
 from .pipeline import ToolsConfig, ToolsPlugin
 from .services import (
@@ -34,6 +36,7 @@ class StandardConfig(pydantic.BaseModel):
         approval: whether and how people are asked.
         policy: rules that allow, ask for or deny calls.
         system_prompt: what a model is told before the conversation.
+        code: the runtime of programs; mounted where this is given, or where ``tools.mode`` is not ``native``.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -43,6 +46,14 @@ class StandardConfig(pydantic.BaseModel):
     approval: ApprovalConfig = pydantic.Field(default_factory=ApprovalConfig)
     policy: PolicyConfig = pydantic.Field(default_factory=PolicyConfig)
     system_prompt: SystemPromptConfig = pydantic.Field(default_factory=SystemPromptConfig)
+    code: CodeRuntimeConfig | None = None
+
+    @property
+    def code_runtime(self) -> CodeRuntimeConfig | None:
+        """The runtime to mount, None for none."""
+        if self.code is None and self.tools.mode != "native":
+            return CodeRuntimeConfig()
+        return self.code
 
 
 async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> None:
@@ -50,6 +61,7 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
 
     Raises:
         ValidationError: a plugin's config is wrong.
+        ConfigError: programs are wanted, and the extra that runs them is not installed; the text says which.
     """
     settings = config if config is not None else StandardConfig()
     for plugin, plugin_config in (
@@ -61,9 +73,12 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
         (ApprovalPlugin(), settings.approval),
         (PolicyPlugin(), settings.policy),
         (SystemPromptPlugin(), settings.system_prompt),
+        (CodeModePlugin(), None),
         (AgentsPlugin(), None),
     ):
         await ctx.plugin(plugin, plugin_config)
+    if settings.code_runtime is not None:
+        await ctx.plugin(CodeRuntimePlugin(), settings.code_runtime)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ import asyncio
 from ..tools.execution import ToolCall
 from ..tools.result import ToolResult
 from .cancellation import finish_shielded
-from .run import Run, Runner
+from .run import Run, Runner, abort_outcome
 from .stages.authorize import authorize, needs_authorization
 from .stages.finalize import finalize
 from .stages.invoke import invoke
@@ -75,8 +75,13 @@ async def dispatch(run: Run) -> None:
 
 
 async def finish(run: Run) -> ToolResult:
-    """Review, finalize and settle a run that has its result (PIPE-236)."""
+    """Review, finalize and settle a run that has its result (PIPE-236).
+
+    A success that waited for its turn and was aborted meanwhile is an aborted call (PIPE-194, 195).
+    """
     if needs_review(run):
         await review(run)
+    elif run.next == "review" and run.result is not None:
+        run.settle_with(abort_outcome(run, run.result), "finish")
     finalize(run)
     return settle(run)

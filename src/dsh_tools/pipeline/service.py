@@ -239,12 +239,13 @@ def execution_mode(service: ToolService, call: ToolCall) -> ExecutionMode:
     agent: AgentLike | None = call.agent
     view = service.registry.view(None if agent is None else agent.scope)
     entry = view.entries.get(call.name)
-    if entry is None or entry.definition.is_concurrency_safe is None:
+    if entry is None:
         return "exclusive"
     if view.mode == "code" and call.parent is None and call.name != RESERVED_NAME:
         return "exclusive"
     try:
-        verdict: Any = entry.definition.is_concurrency_safe(classify_arguments(entry, call.arguments))
+        classify = entry.definition.is_concurrency_safe
+        verdict: Any = classify is not None and classify(classify_arguments(entry, call))
     except Exception:
         return "exclusive"
     return "parallel" if verdict is True else "exclusive"

@@ -59,6 +59,8 @@ class ToolCall(msgspec.Struct, frozen=True, eq=False):
         agent: the caller; its scope decides what is visible and which policies apply.
         parent: the live token of the call that makes this nested call.
         signal: the caller's abort signal; absent means that the caller never aborts (D21).
+        by_program: a program calls a tool that was bound into it. Its arguments are a value whatever their
+            type, a string too; and if the tool has gone, no policy looks at the call (CODE-84, 97).
     """
 
     name: str
@@ -68,6 +70,7 @@ class ToolCall(msgspec.Struct, frozen=True, eq=False):
     agent: AgentLike | None = None
     parent: CallToken | None = None
     signal: AbortSignal | None = None
+    by_program: bool = False
 
 
 class ToolRunContext(Protocol):

@@ -38,14 +38,14 @@ def snapshot_call(runner: Runner, call: ToolCall) -> Run:
     given = call.arguments
     fault: ToolFailure | None = None
     arguments: Any = EMPTY
-    from_text = type(given) is str
+    from_text = type(given) is str and not call.by_program
     if from_text:
         try:
             arguments = _parse_text(given)
         except JsonTextError as error:
             arguments = given
             fault = _args_failure([error.message])
-    elif given is not None:
+    elif given is not None or call.by_program:
         try:
             arguments = snapshot(given)
         except LossyJsonError as error:
@@ -75,6 +75,8 @@ def snapshot_call(runner: Runner, call: ToolCall) -> Run:
     elif view.mode == "code" and _collapsed(run):
         run.finalize = False
         run.settle_with(failure_from(ToolNotFoundError(_route(call.name))), "finish")
+    elif entry is None and call.by_program:
+        run.settle_with(unknown_tool(run), "finish")
     elif entry is not None:
         fault = fault if fault is not None else _check(entry, arguments)
         if fault is not None:
@@ -94,9 +96,11 @@ def _fill_defaults(entry: RegisteredTool, arguments: Any) -> Any:
     return FrozenDict({**arguments, **missing}) if missing else arguments
 
 
-def classify_arguments(entry: RegisteredTool, given: Any) -> Any:
+def classify_arguments(entry: RegisteredTool, call: ToolCall) -> Any:
     """Return the arguments as a concurrency classifier should see them; may raise for text that is not JSON."""
-    arguments = _parse_text(given) if type(given) is str else EMPTY if given is None else given
+    arguments = call.arguments
+    if not call.by_program:
+        arguments = _parse_text(arguments) if type(arguments) is str else EMPTY if arguments is None else arguments
     return _fill_defaults(entry, arguments) if entry.defaults and isinstance(arguments, dict) else arguments
 
 

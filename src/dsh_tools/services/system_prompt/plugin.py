@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pydantic
 
+from ...code_mode import check_presentable
 from ...errors import PromptError
 from ...tools.registry import RESERVED_NAME
 from .contexts import runtime_facts
@@ -170,8 +171,7 @@ def _offer(ctx: Context, request: AssembleRequest) -> ToolOffer:
     known = ctx.tools.known_names(request.scope)
     if view.mode == "native":
         return ToolOffer(ctx.tools.schemas(request.scope), known)
-    if ctx.get("code_runtime") is None:
-        raise PromptError(f'mode "{view.mode}" requires a code runtime')
+    check_presentable(ctx, view.mode)
     transport = view.entries.get(RESERVED_NAME)
     if transport is None:
         raise PromptError(f'mode "{view.mode}" requires Code Mode, which is not mounted')
