@@ -20,6 +20,8 @@ from .workspace import Root
 __all__ = ["Place", "locate"]
 
 _MAX_LINKS = 40
+# A walk by folders could go deeper, but nobody else could open what is there.
+_MAX_LENGTH = 4000
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 
@@ -92,10 +94,7 @@ def locate(roots: Sequence[Root], base: str, path: str, *, follow: bool = True, 
         NotAFolderError: something on the way is not a folder.
         NotPermittedError: the operating system refuses.
     """
-    if "\0" in path:
-        raise MissingFileError("a path cannot contain a NUL character")
-    if not path:
-        raise MissingFileError("the path is empty; name a file")
+    _check_name(path)
     walk = _Walk(roots, base, path, make_folders)
     try:
         return walk.run(follow)
@@ -103,6 +102,20 @@ def locate(roots: Sequence[Root], base: str, path: str, *, follow: bool = True, 
         raise file_error(error, path) from error
     finally:
         walk.close()
+
+
+def _check_name(path: str) -> None:
+    """Refuse what no system takes for a path."""
+    if not path:
+        raise MissingFileError("the path is empty; name a file")
+    if "\0" in path:
+        raise MissingFileError("a path cannot contain a NUL character")
+    try:
+        length = len(path.encode())
+    except UnicodeEncodeError:
+        raise MissingFileError("the path has half a character (a lone surrogate); no file is called that") from None
+    if length > _MAX_LENGTH:
+        raise MissingFileError(f"the path has {length} bytes, more than {_MAX_LENGTH}; no program could use it")
 
 
 class _Walk:
