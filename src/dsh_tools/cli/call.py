@@ -19,7 +19,7 @@ from .runtime import ConfigOption, open_app, run_verb
 if TYPE_CHECKING:
     from ..kernel import Context
 
-__all__ = ["call"]
+__all__ = ["call", "mount_answerer", "result_json"]
 
 
 def call(
@@ -34,7 +34,7 @@ def call(
     async def work(settings: CommandConfig) -> int:
         text = sys.stdin.read() if args == "-" else args
         async with open_app(settings) as ctx:
-            _mount_answerer(ctx, yes)
+            mount_answerer(ctx, yes)
             caller = ctx.create_scope("command")
             result = await ctx.tools.execute(ToolCall(name, text, call_id="command-1", agent=caller))
             if as_json:
@@ -46,7 +46,8 @@ def call(
     run_verb(work, config)
 
 
-def _mount_answerer(ctx: Context, yes: bool) -> None:
+def mount_answerer(ctx: Context, yes: bool) -> None:
+    """Answer questions of policies: always yes, or by asking in the terminal; without one nobody answers."""
     if yes:
         ctx.approval.answer_with(always("allowed-once"))
     elif sys.stdin.isatty():
