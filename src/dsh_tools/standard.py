@@ -16,11 +16,30 @@ from .pipeline import ToolsConfig, ToolsPlugin
 from .services import (
     ApprovalConfig,
     ApprovalPlugin,
+    JobsConfig,
+    JobsPlugin,
+    JobToolsConfig,
+    JobToolsPlugin,
+    LimitsConfig,
+    LimitsPlugin,
+    LocalSpillConfig,
+    LocalSpillPlugin,
+    MetricsConfig,
+    MetricsPlugin,
     PolicyConfig,
     PolicyPlugin,
+    PromptHistoryPlugin,
+    RepeatReminderConfig,
+    RepeatReminderPlugin,
+    RetryConfig,
+    RetryPlugin,
+    SpillPolicyConfig,
+    SpillPolicyPlugin,
     SystemPromptConfig,
     SystemPromptPlugin,
     TimeoutPlugin,
+    TracingConfig,
+    TracingPlugin,
 )
 from .session import DurabilityPlugin, RecorderPlugin, SessionsConfig, SessionsPlugin
 
@@ -36,6 +55,9 @@ class StandardConfig(pydantic.BaseModel):
         approval: whether and how people are asked.
         policy: rules that allow, ask for or deny calls.
         system_prompt: what a model is told before the conversation.
+        jobs: background jobs.
+        job_tools, spill, spill_policy, limits, retry, repeat_reminder, tracing, metrics: further services, each
+            mounted only where it is configured (``{}`` takes its defaults).
         code: the runtime of programs; mounted where this is given, or where ``tools.mode`` is not ``native``.
     """
 
@@ -46,6 +68,15 @@ class StandardConfig(pydantic.BaseModel):
     approval: ApprovalConfig = pydantic.Field(default_factory=ApprovalConfig)
     policy: PolicyConfig = pydantic.Field(default_factory=PolicyConfig)
     system_prompt: SystemPromptConfig = pydantic.Field(default_factory=SystemPromptConfig)
+    jobs: JobsConfig = pydantic.Field(default_factory=JobsConfig)
+    job_tools: JobToolsConfig | None = None
+    spill: LocalSpillConfig | None = None
+    spill_policy: SpillPolicyConfig | None = None
+    limits: LimitsConfig | None = None
+    retry: RetryConfig | None = None
+    repeat_reminder: RepeatReminderConfig | None = None
+    tracing: TracingConfig | None = None
+    metrics: MetricsConfig | None = None
     code: CodeRuntimeConfig | None = None
 
     @property
@@ -74,9 +105,23 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
         (PolicyPlugin(), settings.policy),
         (SystemPromptPlugin(), settings.system_prompt),
         (CodeModePlugin(), None),
+        (PromptHistoryPlugin(), None),
+        (JobsPlugin(), settings.jobs),
         (AgentsPlugin(), None),
     ):
         await ctx.plugin(plugin, plugin_config)
+    for plugin, plugin_config in (
+        (JobToolsPlugin(), settings.job_tools),
+        (LocalSpillPlugin(), settings.spill),
+        (SpillPolicyPlugin(), settings.spill_policy),
+        (LimitsPlugin(), settings.limits),
+        (RetryPlugin(), settings.retry),
+        (RepeatReminderPlugin(), settings.repeat_reminder),
+        (TracingPlugin(), settings.tracing),
+        (MetricsPlugin(), settings.metrics),
+    ):
+        if plugin_config is not None:
+            await ctx.plugin(plugin, plugin_config)
     if settings.code_runtime is not None:
         await ctx.plugin(CodeRuntimePlugin(), settings.code_runtime)
 

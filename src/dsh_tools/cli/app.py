@@ -11,6 +11,9 @@ from .call import call
 from .chat import chat
 from .demo import demo
 from .mcp import mcp_app
+from .prompt import prompt
+from .run_code import run_code
+from .sdk import sdk
 from .session import session_app
 from .tools import tools
 
@@ -44,6 +47,9 @@ app.command()(demo)
 app.command()(tools)
 app.command()(call)
 app.command()(chat)
+app.command("run-code")(run_code)
+app.command()(sdk)
+app.command()(prompt)
 app.add_typer(session_app, name="session")
 app.add_typer(mcp_app, name="mcp")
 

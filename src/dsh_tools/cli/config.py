@@ -22,6 +22,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ..errors import ConfigError
+from ..session import SessionsConfig
 from ..standard import StandardConfig
 
 __all__ = ["DEFAULT_FILE", "CommandConfig", "PluginEntry", "load_config", "load_object"]
@@ -39,9 +40,17 @@ class PluginEntry(pydantic.BaseModel):
 
 
 class CommandConfig(StandardConfig):
-    """The whole of ``dsh.yaml``: the default composition's settings, and further plugins."""
+    """The whole of ``dsh.yaml``: the default composition's settings, and further plugins.
 
+    Sessions are kept in a file by default, ``.dsh-tools/sessions.sqlite``.
+    """
+
+    sessions: SessionsConfig = pydantic.Field(default_factory=SessionsConfig)
     plugins: list[PluginEntry] = pydantic.Field(default_factory=list[PluginEntry])
+
+    def with_store(self, path: Path | None) -> CommandConfig:
+        """Return the same settings with the sessions in the SQLite file at ``path``; None changes nothing."""
+        return self if path is None else self.model_copy(update={"sessions": SessionsConfig(path=str(path))})
 
     @pydantic.field_validator("plugins", mode="before")
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from ..content import TextBlock
 from ..messages import AssistantMessage, UserMessage
-from ..session import EventLog, ReplayedCall, Sessions, SessionsConfig, dump_jsonl, replay_calls
+from ..session import EventLog, ReplayedCall, Sessions, dump_jsonl, replay_calls
 from ..session.events import AssistantMessageRecord, Event, TurnEnd
 from ..terminal import make_console, plain, render_result, render_timeline
 from ..tools import PresentedResult, view_of_call, view_of_result
@@ -37,7 +36,7 @@ def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> Non
     """List the sessions, newest first."""
 
     async def work(settings: CommandConfig) -> int:
-        async with open_app(_with_store(settings, store), mount_plugins=False) as ctx:
+        async with open_app(settings.with_store(store), mount_plugins=False) as ctx:
             table = Table(box=None, pad_edge=False, header_style="dim")
             for heading in ("session", "created", "events", "about"):
                 table.add_column(heading)
@@ -66,7 +65,7 @@ def show_session(
     """Show a session again: messages, a card for every call, and when the calls ran. Runs no tool."""
 
     async def work(settings: CommandConfig) -> int:
-        async with open_app(_with_store(settings, store)) as ctx:
+        async with open_app(settings.with_store(store)) as ctx:
             sessions = _sessions(ctx)
             chosen = session_id
             if chosen is None:
@@ -84,12 +83,6 @@ def show_session(
         return 0
 
     run_verb(work, config)
-
-
-def _with_store(settings: CommandConfig, store: Path | None) -> CommandConfig:
-    if store is None:
-        return settings
-    return settings.model_copy(update={"sessions": SessionsConfig(path=str(store))})
 
 
 def _sessions(ctx: Context) -> Sessions:

@@ -58,6 +58,34 @@ plugins:
 """
 
 
+GROWING = """
+import asyncio, sys
+from dsh_tools import standard, tool
+from dsh_tools.model import ScriptedModel
+
+@tool
+async def alpha() -> str:
+    "A."
+    return "a"
+
+@tool
+async def beta() -> str:
+    "B."
+    return "b"
+
+async def main():
+    async with standard(sessions={"path": sys.argv[1]}) as ctx:
+        ctx.tools.register(alpha)
+        agent = await ctx.agents.create("main", ScriptedModel(["one", "two"]))
+        await agent.run("hello")
+        ctx.tools.register(beta)
+        await agent.run("again")
+        print(agent.session.id)
+
+asyncio.run(main())
+"""
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "mine.py").write_text(PLUGIN)
@@ -149,6 +177,22 @@ def test_a_bad_file_is_refused_with_file_line_and_key(home: Path, text: str, say
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_prompt_is_shown_and_its_changes_explained(home: Path) -> None:
+    shown = json.loads(run("prompt", "--json", cwd=home).stdout)
+    assert [tool["name"] for tool in shown["tools"]] == sorted(tool["name"] for tool in shown["tools"])
+    assert shown == json.loads(run("prompt", "--json", cwd=home).stdout)
+    store = home / "s.sqlite"
+    (home / "grow.py").write_text(GROWING)
+    grown = subprocess.run(
+        [sys.executable, "grow.py", str(store)], cwd=home, capture_output=True, text=True, timeout=60
+    )
+    assert grown.returncode == 0, grown.stderr
+    explained = run("prompt", "--explain", grown.stdout.strip(), "--store", str(store), cwd=home).stdout
+    assert "turn 1: first prefix" in explained
+    assert "turn 2: digest" in explained
+    assert 'tool "beta" was added' in explained
 
 
 def test_a_missing_file_is_named(home: Path) -> None:

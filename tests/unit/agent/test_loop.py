@@ -29,7 +29,7 @@ async def agent_with(*script: Any, **fields: Any) -> AsyncGenerator[tuple[Contex
 
 
 def types(agent: Agent) -> list[str]:
-    hidden = ("inbox/insert", "inbox/claim", "session/end-seed")
+    hidden = ("inbox/insert", "inbox/claim", "session/end-seed", "prompt/assembled")
     return [event.type for event in agent.session.events if event.type not in hidden]
 
 
