@@ -202,6 +202,16 @@ async def test_closing_stores_the_rest_and_gives_the_writer_back():
         say(log, "b")
 
 
+async def test_a_writer_gets_what_is_there_already():
+    writer = Writer()
+    log = new_log()
+    for word in "abc":
+        say(log, word)
+    log.keep(writer, 1)
+    await log.flush()
+    assert writer.batches == [[1, 2]]
+
+
 async def test_a_log_has_one_writer():
     log = kept(Writer())
     with refused("SESSION_BUSY"):

@@ -113,6 +113,20 @@ def test_a_turn_that_waits_for_a_person_is_left_alone():
     assert repair_log(crashed(log)) == []
 
 
+def test_what_a_closed_step_or_turn_owes_is_nobodys_business():
+    # HOST-129, D34
+    log = new_log()
+    begin(log)
+    answer(log, "", ("c1", "t", "{}"))
+    log.append("step/end", {"turn": 1, "step": 1})
+    assert shape(repair_log(crashed(log))) == [("turn/end", None)]
+    data = {"rootCallId": "c1", "parentCallId": "c1", "subCallId": "c1:code:1", "name": "t", "arguments": {}}
+    log.append("tool/code-dispatch-start", data)
+    end(log, "waiting")
+    log.append("turn/start", {"turn": 2})
+    assert shape(repair_log(crashed(log))) == [("turn/end", None)]
+
+
 def test_calls_that_share_an_id_all_get_a_result():
     # HOST-130 (docs/decisions/0053): one entry for each block, so that none stays without a result.
     log = new_log()

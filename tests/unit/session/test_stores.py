@@ -80,9 +80,12 @@ async def test_a_newer_file_is_refused(path: Path):
     db.execute("PRAGMA user_version = 99")
     db.close()
     store = SqliteStore(path)
-    with refused("STORE_FAILED"):
+    with pytest.raises(SessionError, match="s.sqlite was written by a newer version"):
         await store.read("s1")
     await store.close()
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA user_version").fetchone() == (99,)
+    db.close()
 
 
 async def test_a_damaged_line_is_reported_and_not_guessed(path: Path):
@@ -138,6 +141,14 @@ async def test_a_reader_does_not_wait_for_a_writer(path: Path):
     await writer.close()
     await store.close()
     await reader.close()
+
+
+async def test_a_closed_writer_is_forgotten(path: Path):
+    store = SqliteStore(path)
+    for number in range(3):
+        await (await store.create(SessionHeader(id=f"s{number}", created_at=1))).close()
+    assert store._writers == set()
+    await store.close()
 
 
 async def test_a_closed_store_says_so(path: Path):
