@@ -128,10 +128,11 @@ class PooledRuntime(ABC, Generic[_W]):
         taking = asyncio.ensure_future(self._pool.take())
         try:
             await asyncio.wait((taking, run.outcome), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if not taking.done():
-                taking.cancel()
-                await asyncio.wait([taking])
+        except asyncio.CancelledError:
+            run.fail(_CANCELLED)
+        if not taking.done():
+            taking.cancel()
+            await asyncio.wait([taking])
         if taking.cancelled():
             return None
         error = taking.exception()

@@ -43,7 +43,7 @@ def exit_code(pid: int) -> int | None:
 
 
 async def _poll(pid: int) -> None:
-    while not _has_ended(pid):
+    while not _has_ended(pid):  # noqa: ASYNC110 - there is no event for it on this system
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -63,7 +63,7 @@ async def test_a_gigabyte_of_output_costs_no_memory(hostile: RunProgram, act: st
         result = await hostile(act)
     assert (result.value, result.error) == ("survived", None)
     assert memory.peak - memory.start < 24 * MIB
-    assert memory.longest_pause < 1.0
+    assert memory.longest_pause < 2.0
 
 
 async def test_a_frame_of_a_gigabyte_is_dropped(hostile: RunProgram):
@@ -148,8 +148,8 @@ async def test_frames_too_deep_to_read_are_dropped(hostile: RunProgram, host: Ho
 async def test_open_calls_are_bounded(hostile: RunProgram, host: Host, act: str):
     # CODE-181: a worker that ignores its window waits at its own full pipe, after what one read brings
     async with PeakMemory() as memory:
-        result = await hostile(act, max_wall_ms=1500)
-    assert result.error == CodeRunError("timeout", "wall-clock ceiling reached (1500ms)")
+        result = await hostile(act, max_wall_ms=3000)
+    assert result.error == CodeRunError("timeout", "wall-clock ceiling reached (3000ms)")
     assert 0 < len(host.calls) <= 6000
     assert host.running == 0
     assert memory.peak - memory.start < 600 * MIB

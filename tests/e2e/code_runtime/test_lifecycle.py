@@ -97,24 +97,27 @@ async def test_workers_stand_ready_and_are_replaced(kind: type[Any]):
         runtime.prewarm()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_ready_worker_is_much_faster_than_a_cold_one(kind: type[Any]):
-    # CODE-156
-    runtime = kind(RuntimeConfig(pool_size=1))
-    begun = time.perf_counter()
-    await runtime.warm()
-    cold = time.perf_counter() - begun
+async def test_a_ready_worker_is_much_faster_than_a_cold_one():
+    # CODE-156: the best of some, because other things run on this machine, too
     seen: list[float] = []
 
     async def mark(_args: Any) -> None:
         seen.append(time.perf_counter())
 
-    space = BindingNamespace("tools", {"mark": mark})
-    program = "await tools.mark({})" if kind is DenoRuntime else "await tools.mark({})"
-    begun = time.perf_counter()
-    await runtime.run(CodeRunRequest(program, [space]))
-    assert seen[0] - begun < max(cold, 0.02)
-    await runtime.dispose()
+    async def first_statement(runtime: DenoRuntime) -> float:
+        begun = time.perf_counter()
+        await runtime.run(CodeRunRequest("await tools.mark({})", [BindingNamespace("tools", {"mark": mark})]))
+        return seen[-1] - begun
+
+    cold, warm = DenoRuntime(RuntimeConfig(pool_size=0)), DenoRuntime(RuntimeConfig(pool_size=1))
+    without = [await first_statement(cold) for _ in range(5)]
+    with_pool: list[float] = []
+    for _ in range(5):
+        await warm.warm()
+        with_pool.append(await first_statement(warm))
+    assert min(with_pool) < min(without) / 2
+    await cold.dispose()
+    await warm.dispose()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,9 +125,9 @@ async def test_runs_at_the_same_time_have_no_limit(kind: type[Any], host: Host):
     # CODE-156
     runtime = kind(RuntimeConfig(pool_size=0))
     program = (
-        "await tools.slow({ seconds: 0.5 }); return 1"
+        "await tools.slow({ seconds: 2 }); return 1"
         if kind is DenoRuntime
-        else "await tools.slow({'seconds': 0.5})\nreturn 1"
+        else "await tools.slow({'seconds': 2})\nreturn 1"
     )
     results = await asyncio.gather(*(runtime.run(CodeRunRequest(program, [host.namespace()])) for _ in range(12)))
     assert [result.value for result in results] == [1] * 12

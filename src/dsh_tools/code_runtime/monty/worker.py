@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import re
-import resource
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -241,11 +240,11 @@ class MontyWorker:
         if pid is None:
             return
         self._process = psutil.Process(pid)
-        if hasattr(resource, "prlimit"):
-            memory = int(self._config.max_old_generation_size_mb * _MIB) + _ENGINE_BYTES
-            seconds = math.ceil(self._config.compute_ms / 1000) + _CPU_GRACE_SECONDS
-            resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
-            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+        memory = int(self._config.max_old_generation_size_mb * _MIB) + _ENGINE_BYTES
+        seconds = math.ceil(self._config.compute_ms / 1000) + _CPU_GRACE_SECONDS
+        if hasattr(self._process, "rlimit"):  # on Linux only
+            self._process.rlimit(psutil.RLIMIT_DATA, (memory, memory))
+            self._process.rlimit(psutil.RLIMIT_CPU, (seconds, seconds))
 
     async def _notice_end(self, run: Run) -> None:
         """Fail the run when the process ends while the program waits for the host."""
