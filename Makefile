@@ -26,6 +26,7 @@ demo: ## watch an agent turn run for real (no key, no network)
 test: ## run all tests
 	@scripts/venv.sh test
 	@scripts/system-packages.sh
+	@scripts/npm-packages.sh
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: ## format, lint, types, layers, generated files in step
@@ -61,4 +62,4 @@ lock: ## pin the requirement files again (needs uv)
 	@scripts/lock.sh $(ARGS)
 
 clean: ## remove virtualenvs and caches
-	rm -rf .venv .venv-bench .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-bench node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
