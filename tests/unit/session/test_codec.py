@@ -150,6 +150,14 @@ def test_what_is_no_event_is_corrupt(line: str | bytes):
         decode_event(line)
 
 
+@pytest.mark.parametrize(
+    "text", ['["\\ud800"1]', '["\\ud800"}', "{'a':\"\\ud800\"}", '{"a";"\\ud800"}', '["\\ud800"] 1', '["\\ud800", x]']
+)
+def test_the_reader_of_deep_text_is_strict(text: str):
+    with refused("CORRUPT_LOG"):
+        read_line(text)
+
+
 def test_long_integers_and_depth_are_read_exactly():
     big = 10**6000 + 7
     assert read_line(encode_event(Event(0, 0, "n", [big])))["data"][0] == big
