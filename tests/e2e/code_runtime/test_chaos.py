@@ -42,12 +42,18 @@ PROGRAMS: dict[type[Any], list[str]] = {
 }
 
 
-async def kill_soon(delay: float) -> None:
-    """Kill the next child that appears, after a moment."""
-    while not (children := psutil.Process().children()):
+async def kill_soon(delay: float, run: asyncio.Task[Any]) -> None:
+    """Kill the run's process a moment after it has appeared.
+
+    A client may replace a process that dies before its first word, so this goes on until the run ends.
+    """
+    while not psutil.Process().children() and not run.done():
         await asyncio.sleep(0.001)
     await asyncio.sleep(delay)
-    os.kill(children[0].pid, signal.SIGKILL)
+    while not run.done():
+        for child in psutil.Process().children():
+            os.kill(child.pid, signal.SIGKILL)
+        await asyncio.wait([run], timeout=0.5)
 
 
 @pytest.mark.limit(600)
@@ -61,9 +67,9 @@ async def test_killed_at_random_moments(kind: type[Any], figure: Callable[[int, 
     await runtime.run(CodeRunRequest("", [host.namespace()]))
     for round_number in range(figure(20, 200)):
         program = chance.choice(PROGRAMS[kind])
-        killer = asyncio.ensure_future(kill_soon(chance.uniform(0, 0.12)))
-        result = await asyncio.wait_for(runtime.run(CodeRunRequest(program, [host.namespace()])), 60)
-        await killer
+        run = asyncio.ensure_future(runtime.run(CodeRunRequest(program, [host.namespace()])))
+        await asyncio.wait_for(kill_soon(chance.uniform(0, 0.12), run), 60)
+        result = run.result()
         assert result.error == KILLED, (round_number, program, result.error)
         # No line that was printed is lost between others, or comes twice.
         assert result.logs == [str(i) for i in range(len(result.logs))]
