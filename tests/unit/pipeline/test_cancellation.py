@@ -499,7 +499,7 @@ async def test_one_failing_call_leaves_its_siblings_alone() -> None:
 
 
 async def test_modes_of_execution() -> None:
-    # PIPE-202 to 204, CODE-27
+    # PIPE-202 to 204, CODE-27, HOST-147
     async with app() as ctx:
         mode = ctx.tools.execution_mode
 

@@ -100,7 +100,7 @@ async def test_a_call_is_a_record_that_cannot_drift() -> None:
 
 
 async def test_identity_travels_with_the_execution() -> None:
-    # PIPE-88, 89
+    # PIPE-88, 89; HOST-167: each call has an execution of its own
     async with app() as ctx:
         seen: list[Any] = []
 
@@ -310,7 +310,7 @@ ROUTE = 'unknown tool "t": only `run_code` is callable directly — call `t` fro
 
 
 async def test_a_collapsed_call_stops_before_policy() -> None:
-    # PIPE-102
+    # PIPE-102, HOST-162
     async with app(mode="code") as ctx:
         finalized: list[int] = []
         ctx.tools.register(make_tool(finalize_content=lambda *_: finalized.append(1)))
@@ -790,7 +790,7 @@ async def test_one_function_twice_is_two_guards() -> None:
 
 
 async def test_guards_are_iterated_live_within_a_generation() -> None:
-    # PIPE-79, 80
+    # PIPE-79, 80; HOST-55
     async with app() as ctx:
         ctx.tools.register(make_tool())
         order: list[str] = []

@@ -439,7 +439,7 @@ async def test_lists_are_copied() -> None:
 
 
 async def test_masks_filter_what_is_inherited_and_combine() -> None:
-    # PIPE-47 to 49, 54
+    # PIPE-47 to 49, 54; HOST-51: a scope's own tools are not among what it restricts
     async with app() as ctx:
         scoped = await three_tools(ctx)
         lift_allow = scoped.tools.restrict(allow=["a", "b"])
@@ -650,7 +650,7 @@ async def test_every_change_is_told_once_and_guards_are_none() -> None:
 
 
 async def test_a_failing_observer_of_changes_undoes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    # PIPE-71, 72 by D28
+    # PIPE-71, 72 by D28; HOST-54: what takes it back is in place before anybody is told
     async with app() as ctx:
         told: list[str] = []
 
