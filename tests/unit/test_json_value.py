@@ -22,6 +22,7 @@ from dsh_tools.json_value import (
     MAX_TEXT_DEPTH,
     FrozenDict,
     FrozenList,
+    JsonValue,
     canonical_text,
     depth_of,
     digest,
@@ -507,3 +508,8 @@ def test_literals_are_exact_for_integers():
         "1",
         "9007199254740993",
     ]
+
+
+def test_the_value_type_can_be_part_of_a_union_at_run_time():
+    assert (JsonValue | None) == JsonValue
+    assert bytes in (JsonValue | bytes).__args__

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, Union, cast
 
 __all__ = ["CONTAINER_TYPES", "FrozenDict", "FrozenList", "JsonScalar", "JsonValue", "members"]
 
-JsonScalar: TypeAlias = "str | int | float | bool | None"
-JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | JsonScalar"
+JsonScalar: TypeAlias = str | int | float | bool | None
+# A Union, not a text: so `JsonValue | None` means something at run time as well.
+JsonValue: TypeAlias = Union["dict[str, JsonValue]", "list[JsonValue]", JsonScalar]
 """What JSON can hold without loss: see :func:`snapshot` for the exact rule (SCHEMA-A1)."""
 
 

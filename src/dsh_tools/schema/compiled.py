@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
+from ..errors import JsonSchemaError
 from ..json_value import FrozenDict, exceeds_depth, snapshot
 from .dsl import lower_parameters, lower_value
 from .json_schema import check_document
 from .native import MAX_NATIVE_DEPTH, NATIVE_FAULTS, follows_values, native_validator
-from .nodes import Node
+from .nodes import Node, find_circle
 from .validate import Validator
 
 __all__ = [
@@ -36,6 +37,10 @@ class Schema:
         node: the same as nodes: what validators and generators read.
         source: how it was written.
         definitions: the nodes that references in ``node`` point to, by name (D31).
+
+    Raises:
+        JsonSchemaError: a definition leads back to itself without a step into the value; what that
+            means is undefined, and judging it would not end.
     """
 
     __slots__ = ("_gated", "_native", "_own", "definitions", "json", "node", "source")
@@ -52,6 +57,8 @@ class Schema:
         self.node: Node = node
         self.source: SchemaSource = source
         self.definitions: Mapping[str, Node] = definitions
+        if definitions and (circle := find_circle(definitions)) is not None:
+            raise JsonSchemaError([f"schema leads back to itself without a step into the value: {', '.join(circle)}"])
         self._own = Validator(node, definitions)
         self._native: Callable[[Any], bool] | None = native_validator(node, definitions)
         self._gated: bool = follows_values(node, definitions)

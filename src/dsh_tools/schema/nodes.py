@@ -7,6 +7,7 @@ is lowered to these records. Nobody but the lowering code looks at a schema docu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -29,6 +30,7 @@ __all__ = [
     "StringNode",
     "UnionNode",
     "children_of",
+    "find_circle",
     "is_set",
 ]
 
@@ -145,6 +147,28 @@ def children_of(node: Node) -> Iterator[Node]:
         yield node.values
     elif isinstance(node, UnionNode):
         yield from node.branches
+
+
+def find_circle(definitions: Mapping[str, Node]) -> list[str] | None:
+    """Return the names of definitions that lead back to themselves without a step into the value; None if none do."""
+    try:
+        TopologicalSorter({name: _named_in_place(node) for name, node in definitions.items()}).prepare()
+    except CycleError as error:
+        return list(dict.fromkeys(error.args[1]))
+    return None
+
+
+def _named_in_place(node: Node) -> set[str]:
+    """Return the definitions that judge the same place as a node."""
+    names: set[str] = set()
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, RefNode):
+            names.add(current.name)
+        elif isinstance(current, UnionNode):
+            pending.extend(current.branches)
+    return names
 
 
 def is_set(value: object) -> bool:

@@ -90,13 +90,13 @@ class _RawCompiled(Schema):
     __slots__ = ("_limit", "_validator")
 
     def __init__(self, frozen: Any, validator: Any) -> None:
+        self._limit = depth_limit(frozen)
         node, definitions = lower_document(frozen)
         self.json = frozen
         self.node = node
         self.source = "raw"
         self.definitions = definitions
         self._validator = validator
-        self._limit = depth_limit(frozen)
 
     def host_violations(self, value: object, path: str) -> list[str]:
         return self.violations(value, path) if is_lossless(value) else [issues.lossy_value(path)]

@@ -7,6 +7,7 @@ of value grows with the chain of keywords that look at one and the same place (`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from .json_schema import is_list, is_record
@@ -48,24 +49,20 @@ def _follows(schema: dict[str, Any]) -> bool:
 
 
 def _longest_chain(document: Any, schemas: list[dict[str, Any]]) -> int:
-    """Return the longest chain of keywords that stay at one place; every schema, where chains run in circles."""
-    from_here = {id(schema): [id(target) for target in _in_place(document, schema)] for schema in schemas}
-    incoming = dict.fromkeys(from_here, 0)
-    for targets in from_here.values():
-        for target in targets:
-            incoming[target] = incoming.get(target, 0) + 1
-    length = dict.fromkeys(incoming, 0)
-    ready = [key for key, count in incoming.items() if count == 0]
-    settled = 0
-    while ready:
-        current = ready.pop()
-        settled += 1
-        for target in from_here.get(current, ()):
-            length[target] = max(length[target], length[current] + 1)
-            incoming[target] -= 1
-            if incoming[target] == 0:
-                ready.append(target)
-    return max(length.values(), default=0) if settled == len(incoming) else len(schemas)
+    """Return the longest chain of keywords that stay at one place; every schema, where chains run in circles.
+
+    Native code enters a circle once.
+    """
+    onward = {id(schema): [id(target) for target in _in_place(document, schema)] for schema in schemas}
+    try:
+        # What a schema leads to comes before the schema.
+        order = list(TopologicalSorter(onward).static_order())
+    except CycleError:
+        return len(schemas)
+    length: dict[int, int] = {}
+    for schema in order:
+        length[schema] = max((length[target] + 1 for target in onward.get(schema, ())), default=0)
+    return max(length.values(), default=0)
 
 
 def _in_place(document: Any, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from .json_schema import ANNOTATIONS, SCALARS, is_list, is_record, is_scalar_of
 from .native import CONSTRAINT_KEYWORDS
-from .nodes import AnyNode, ArrayNode, MapNode, Node, ObjectNode, RefNode, UnionNode
+from .nodes import AnyNode, ArrayNode, MapNode, Node, ObjectNode, RefNode, UnionNode, find_circle
 from .walk import Walk, run
 
 __all__ = ["lower_document"]
@@ -30,6 +30,9 @@ def lower_document(document: Any) -> tuple[Node, dict[str, Node]]:
     while lowering.wanted:
         name, target = lowering.wanted.popitem()
         lowering.definitions[name] = run(lowering.schema(target))
+    # A definition that leads back to itself at one place says nothing that a walk over nodes could find out.
+    while circle := find_circle(lowering.definitions):
+        lowering.definitions[circle[0]] = AnyNode()
     return node, lowering.definitions
 
 

@@ -15,7 +15,6 @@ from ..json_value import FrozenDict, FrozenList, is_lossless
 from . import issues
 from .native import NATIVE_FAULTS, follows_values, native_validator, shallow_nodes
 from .nodes import (
-    AnyNode,
     ArrayNode,
     MapNode,
     Node,
@@ -94,12 +93,8 @@ class Validator:
         return out
 
     def resolve(self, node: Node) -> Node:
-        """Follow references to what they stand for; a loop of bare references stands for anything."""
-        seen: set[str] = set()
+        """Follow references to what they stand for; schemas whose references run in circles are refused before."""
         while isinstance(node, RefNode):
-            if node.name in seen:
-                return AnyNode()
-            seen.add(node.name)
             node = self.definitions[node.name]
         return node
 

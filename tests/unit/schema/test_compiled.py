@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dsh_tools.errors import JsonSchemaError
 from dsh_tools.json_value import snapshot
 from dsh_tools.schema import (
     AnyNode,
@@ -119,10 +120,24 @@ def test_a_cyclic_value_under_a_recursive_schema_ends():
     assert linked().host_violations(ring, "value") == ['"value" must be a lossless JSON value']
 
 
-def test_references_that_lead_nowhere_else_take_anything():
-    schema = of_nodes(RefNode(name="a"), a=RefNode(name="b"), b=RefNode(name="a"))
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"a": RefNode(name="a")},
+        {"a": RefNode(name="b"), "b": RefNode(name="a")},
+        {"a": UnionNode(branches=(NullNode(), RefNode(name="a")))},
+        {"a": UnionNode(branches=(NullNode(), UnionNode(branches=(RefNode(name="b"), NullNode())))), "b": RefNode(name="a")},
+    ],
+)  # fmt: skip
+def test_definitions_that_run_in_circles_are_refused(definitions: dict[str, Node]):
+    with pytest.raises(JsonSchemaError, match="leads back to itself without a step into the value: "):
+        Schema({}, RefNode(name="a"), "types", definitions=definitions)
+
+
+def test_definitions_may_stand_for_each_other():
+    schema = of_nodes(RefNode(name="a"), a=RefNode(name="b"), b=RefNode(name="c"), c=IntegerNode())
     assert schema.accepts(1)
-    assert schema.violations({"x": []}) == []
+    assert schema.violations("x") == ['"value" must be an integer']
 
 
 def test_any_of_is_explained_by_the_branch_that_was_meant():

@@ -22,6 +22,7 @@ from dsh_tools.schema import (
     RefNode,
     StringNode,
     UnionNode,
+    argument_hints,
     compile_raw,
     validate_json_schema_value,
 )
@@ -242,6 +243,7 @@ thread.join()
         ({"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}]}}}, None),
         (RECURSIVE, 512),
         ({"uniqueItems": True}, 512),
+        ({"properties": {"a": {"$ref": "#"}}}, 512),
         ({"$ref": "#"}, 512),
         ({"allOf": [{"$ref": "#"}], "anyOf": [{}] * 2000}, 16),
         (
@@ -255,6 +257,25 @@ thread.join()
 )
 def test_the_depth_limit_shrinks_with_the_chain(document: Any, limit: int | None):
     assert depth_limit(document) == limit
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"p": {"$ref": "#/$defs/p"}},
+        {"p": {"allOf": [{"$ref": "#/$defs/p"}]}},
+        {"p": {"not": {"$ref": "#/$defs/p"}}},
+        {"p": {"oneOf": [{"$ref": "#/$defs/p"}, {"type": "integer"}]}},
+        {"p": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/p"}, {"$ref": "#/$defs/b"}]}},
+        {"p": {"if": {"$ref": "#/$defs/p"}, "then": {"type": "integer"}}},
+    ],
+)
+def test_documents_that_run_in_circles_end(definitions: Any):
+    schema = compile_raw({"type": "object", "properties": {"p": {"$ref": "#/$defs/p"}}, "$defs": definitions})
+    for value in ({}, {"p": 1}, {"p": "1"}, {"p": {"x": [1]}}, 5):
+        assert (schema.violations(value) == []) == schema.accepts(value)
+        assert argument_hints(schema, value) == []
+    assert not schema.accepts(5)
 
 
 def test_lone_surrogates_are_judged_as_replacement_characters():
