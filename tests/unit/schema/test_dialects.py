@@ -675,7 +675,7 @@ def standard(schema: dict[str, Any]) -> dict[str, Any]:
     ("dialect", "is_strict"),
     [*((dialect, False) for dialect in DIALECTS), ("openai-responses", True)],
 )
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@settings(max_examples=70, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_an_exported_schema_accepts_ours_accepts(dialect: Dialect, is_strict: bool, data: st.DataObject):
     document = data.draw(parameters())
@@ -716,7 +716,7 @@ def _keys(document: dict[str, Any]) -> set[str]:
     return found
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(parameters())
 def test_lossy_exports_refuse_little_and_stay_in_form(document: dict[str, Any]):
     result = export_tools([record(document)], "gemini", lossy=True)

@@ -103,7 +103,7 @@ def typescript_source(tools: list[SdkTool]) -> str:
 # ── Python ─────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(tool_lists)
 def test_the_python_block_parses_and_declares_what_it_uses(tools: list[SdkTool]):
     # CODE-66, 78, 79, 83
@@ -127,7 +127,7 @@ def test_the_python_block_parses_and_declares_what_it_uses(tools: list[SdkTool])
             known.add(statement.name)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(schemas | broken)
 def test_a_python_annotation_parses(schema: object):
     # SCHEMA-G1 to G3
@@ -151,7 +151,7 @@ def test_every_tool_is_reachable_by_its_exact_name(tools: list[SdkTool]):
     assert not methods & subscripts
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(raw_parameters())
 def test_the_python_of_raw_documents_parses(document: dict[str, Any]):
     # SCHEMA-G1, H12
@@ -207,7 +207,7 @@ def test_the_typescript_of_raw_documents_type_checks(tmp_path: Path):
     # SCHEMA-F1
     sources: list[str] = []
 
-    @settings(max_examples=60, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, database=None, suppress_health_check=list(HealthCheck))
     @given(raw_parameters())
     def collect(document: dict[str, Any]) -> None:
         raw = compile_raw(document)

@@ -402,9 +402,9 @@ def test_deep_unions_of_objects_render_quickly():
     document: object = closed({})
     for _ in range(2_000):
         document = {"oneOf": [document, closed({})]}
-    start = time.perf_counter()
+    start = time.process_time()
     text = render_sdk_python([tool("deep", closed({"root": document}, "root"))])
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     names = [line for line in text.splitlines() if line.startswith("class DeepArgs")]
     assert len(names) == len(set(names)) == 2_002
 
