@@ -215,8 +215,9 @@ class Publisher:
 
     def _progress(self, execution: ToolExecution, value: object) -> None:
         running = self._running.get(execution.root_call_id)
-        if running is None or (running[1].meta or {}).get("progress_token") is None:
+        if running is None:
             return
+        # Goes nowhere where the client did not ask for progress.
         task = asyncio.get_running_loop().create_task(_report(running[1], value, next(self._ids)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
