@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, ErrorClassSpec
+from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, ErrorClassSpec, HostAnswer
 from ..content import ImageBlock
 from ..errors import HarnessError, LossyJsonError, ToolError, describe_exception
 from ..json_value import snapshot
@@ -50,14 +50,19 @@ class _SubCall:
 
     __slots__ = ("answer", "start")
 
-    def __init__(self, answer: asyncio.Future[Any]) -> None:
+    def __init__(self, answer: HostAnswer) -> None:
         self.answer = answer
         self.start: object = None
 
-    def reply(self, outcome: ToolResult | str) -> None:
-        """Answer the program: a result, or the message of a refusal."""
+    def resolve(self, value: Any) -> None:
+        """Give the program the call's value."""
         if not self.answer.done():
-            self.answer.set_result(outcome)
+            self.answer.set_result(value)
+
+    def reject(self, message: str) -> None:
+        """Give the program an error with this message."""
+        if not self.answer.done():
+            self.answer.set_exception(DispatchError(message))
 
 
 class Bridge:
@@ -72,6 +77,7 @@ class Bridge:
     def __init__(self, tools: Tools, execution: ToolExecution, recorder: DispatchRecorder | None) -> None:
         self._tools = tools
         self._execution = execution
+        self._loop = asyncio.get_running_loop()
         self._controller = AbortController()
         self._signal: AbortSignal = self._controller.signal
         self._log = DispatchLog(recorder, tools.service.bus, execution)
@@ -119,15 +125,18 @@ class Bridge:
         functions = {name: partial(self._dispatch, name) for name in names if name != RESERVED_NAME}
         return BindingNamespace("tools", functions, _ERROR_CLASS)
 
-    async def _dispatch(self, name: str, arguments: Any) -> Any:
-        """Run one call, from its submission to its commit; returns its canonical value (CODE-95 to 99)."""
+    def _dispatch(self, name: str, arguments: Any) -> HostAnswer:
+        """Submit one call; the future has its canonical value once it is committed (CODE-95 to 99)."""
+        sub = _SubCall(HostAnswer(loop=self._loop))
         if self._signal.aborted:
-            raise DispatchError(self._over(f"{name} not dispatched"))
+            sub.reject(self._over(f"{name} not dispatched"))
+            return sub.answer
         try:
             frozen = snapshot(arguments)
         except LossyJsonError as error:
             hint = f"call tools.{name} with an arguments object of plain values"
-            raise DispatchError(f"tool arguments must be lossless JSON: {error.message}; {hint}") from error
+            sub.reject(f"tool arguments must be lossless JSON: {error.message}; {hint}")
+            return sub.answer
         self._submitted += 1
         execution = self._execution
         call = ToolCall(
@@ -140,13 +149,9 @@ class Bridge:
             self._signal,
             by_program=True,
         )
-        sub = _SubCall(asyncio.get_running_loop().create_future())
         self._open[sub] = name
         self._lane.submit(call, sub)
-        outcome: ToolResult | str = await sub.answer
-        if isinstance(outcome, ToolSuccess):
-            return outcome.value
-        raise DispatchError(outcome if isinstance(outcome, str) else outcome.error.message)
+        return sub.answer
 
     def _over(self, what: str) -> str:
         return f"run_code run is over ({describe_exception(self._signal.reason)}); {what}"
@@ -164,15 +169,21 @@ class Bridge:
         """Answer the program, hand on what the outer call inherits, log the end (CODE-103, 109, 112 to 114)."""
         sub, call = slot.tag, slot.call
         self._open.pop(sub, None)
-        sub.reply(self._over(f"{call.name} result discarded") if self._signal.aborted else result)
+        if self._signal.aborted:
+            sub.reject(self._over(f"{call.name} result discarded"))
+        elif isinstance(result, ToolSuccess):
+            sub.resolve(result.value)
+        else:
+            sub.reject(result.error.message)
         self._inherit(result)
         self._log.settled(sub.start, call, result)
-        await self._log.keep_up(self._most())
+        if self._log.pending > self._most():
+            await self._log.keep_up(self._most())
 
     def abandoned(self, slot: Slot[_SubCall]) -> None:
         """Tell the program that the call will never start; nothing is logged (CODE-116)."""
         self._open.pop(slot.tag, None)
-        slot.tag.reply(self._over(f"{slot.call.name} tool call abandoned"))
+        slot.tag.reject(self._over(f"{slot.call.name} tool call abandoned"))
 
     def _inherit(self, result: ToolResult) -> None:
         execution = self._execution
@@ -190,7 +201,7 @@ class Bridge:
         if error is not None:
             self.abort(error)
         for sub, name in self._open.items():
-            sub.reply(self._over(f"{name} result discarded"))
+            sub.reject(self._over(f"{name} result discarded"))
         self._open.clear()
 
 

@@ -96,6 +96,11 @@ class DispatchLog:
         entry = DispatchLogEntry(self._outer, call.call_id, call.name, result.is_error, result.content)
         self._spawn(self._shape_and_write(start, result, listeners, entry))
 
+    @property
+    def pending(self) -> int:
+        """How many entries are being shaped."""
+        return len(self._pending)
+
     async def keep_up(self, most: int) -> None:
         """Wait until no more than ``most`` entries are being shaped (CODE-109)."""
         while len(self._pending) > most:

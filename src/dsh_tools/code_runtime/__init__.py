@@ -17,6 +17,7 @@ from .seam import (
     CodeRuntime,
     ErrorClassSpec,
     FailureKind,
+    HostAnswer,
 )
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "DenoRuntime",
     "ErrorClassSpec",
     "FailureKind",
+    "HostAnswer",
     "MontyRuntime",
     "RuntimeConfig",
     "check_bindings",

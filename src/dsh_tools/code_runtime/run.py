@@ -7,17 +7,17 @@ functions are here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import HarnessError, LossyJsonError, describe_exception
 from ..json_value import JsonValue, snapshot
 from .budgets import CpuMeter, RuntimeConfig, compute_exhausted, wall_reached
 from .ledger import Ledger
-from .seam import BindingFunction, CodeRunError, CodeRunRequest, CodeRunResult
+from .seam import BindingFunction, CodeRunError, CodeRunRequest, CodeRunResult, HostAnswer
 
-__all__ = ["STUCK", "BindingRejection", "Outcome", "Run", "abort_error"]
+__all__ = ["STUCK", "Answer", "BindingRejection", "Outcome", "Run", "abort_error"]
 
 STUCK = CodeRunError("exception", "program is waiting for something that nothing pending can resolve")
 """The failure of a program that waits although nothing is left that could wake it."""
@@ -46,6 +46,17 @@ class BindingRejection(HarnessError):
     default_code = "BINDING_REJECTED"
 
 
+Answer: TypeAlias = JsonValue | BindingRejection
+"""What the host says to one call: a frozen value, or why there is none."""
+
+
+def _lossless(value: object) -> JsonValue:
+    try:
+        return snapshot(value)
+    except LossyJsonError:
+        raise BindingRejection("binding resolution must be lossless JSON") from None
+
+
 def abort_error(reason: object) -> CodeRunError:
     """The failure of a run that was aborted: its message is the reason as text (CODE-146)."""
     return CodeRunError("abort", "aborted" if reason is None else describe_exception(reason))
@@ -70,7 +81,7 @@ class Run:
             for binding in request.bindings
             for name, function in binding.functions.items()
         }
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._meter: CpuMeter | None = None
         self._wall = loop.call_later(config.max_wall_ms / 1000, self.fail, wall_reached(config))
         signal = request.signal
@@ -111,6 +122,50 @@ class Run:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def call(
+        self, namespace: str, name: str, load: Callable[[], JsonValue], answer: Callable[[Answer], object]
+    ) -> None:
+        """Call a host function and pass its answer on, unless the run is over by then.
+
+        A function that gives a :class:`HostAnswer` costs no task and no turn of the event loop. Otherwise like
+        :meth:`invoke`.
+        """
+        try:
+            made = self._begin(namespace, name, load)
+        except BindingRejection as rejection:
+            answer(rejection)
+            return
+        if not isinstance(made, HostAnswer):
+            self.spawn(self._await_answer(made, answer))
+        elif made.done():
+            self._answer_with(made, answer)
+        else:
+            made.receiver = lambda done: self._answer_with(done, answer)
+            self._tasks.add(made)
+
+    def _answer_with(self, done: HostAnswer, answer: Callable[[Answer], object]) -> None:
+        self._tasks.discard(done)
+        if self.settled:
+            return
+        error = done.exception()
+        if error is not None:
+            answer(BindingRejection(describe_exception(error)))
+            return
+        try:
+            value = _lossless(done.result())
+        except BindingRejection as rejection:
+            answer(rejection)
+        else:
+            answer(value)
+
+    async def _await_answer(self, made: Awaitable[JsonValue], answer: Callable[[Answer], object]) -> None:
+        try:
+            value = await self._finish(made)
+        except BindingRejection as rejection:
+            answer(rejection)
+        else:
+            answer(value)
+
     async def invoke(self, namespace: str, name: str, load: Callable[[], JsonValue]) -> JsonValue:
         """Call a host function and return its value, checked and frozen.
 
@@ -122,6 +177,9 @@ class Run:
         Raises:
             BindingRejection: the call failed; the message is for the program.
         """
+        return await self._finish(self._begin(namespace, name, load))
+
+    def _begin(self, namespace: str, name: str, load: Callable[[], JsonValue]) -> Awaitable[JsonValue]:
         function = self._functions.get((namespace, name))
         if function is None:
             raise BindingRejection(f'unknown binding "{namespace}.{name}"')
@@ -130,7 +188,13 @@ class Run:
         except LossyJsonError:
             raise BindingRejection("binding arguments must be lossless JSON") from None
         try:
-            value = await function(arguments)
+            return function(arguments)
+        except Exception as error:
+            raise BindingRejection(describe_exception(error)) from error
+
+    async def _finish(self, made: Awaitable[JsonValue]) -> JsonValue:
+        try:
+            value = await made
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -138,10 +202,7 @@ class Run:
             raise BindingRejection(describe_exception(error)) from error
         except Exception as error:
             raise BindingRejection(describe_exception(error)) from error
-        try:
-            return snapshot(value)
-        except LossyJsonError:
-            raise BindingRejection("binding resolution must be lossless JSON") from None
+        return _lossless(value)
 
     async def finish(self) -> CodeRunResult:
         """Stop what the run started, and make its result of the outcome.

@@ -6,6 +6,7 @@ Whatever a program does comes back as a :class:`CodeRunResult`; ``run`` raises o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -25,6 +26,7 @@ __all__ = [
     "CodeRuntime",
     "ErrorClassSpec",
     "FailureKind",
+    "HostAnswer",
 ]
 
 FailureKind: TypeAlias = Literal["exception", "timeout", "abort", "worker-exit", "invalid-output", "output-limit"]
@@ -38,6 +40,30 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
     "invalid-output",
     "output-limit",
 )
+
+
+class HostAnswer(asyncio.Future[JsonValue]):
+    """What a host function may return instead of a coroutine: a future that hands its result on at once.
+
+    Other futures tell of their result one turn of the event loop later, which each call of a program
+    would have to wait for. ``receiver`` belongs to the runtime.
+    """
+
+    receiver: Callable[[HostAnswer], object] | None = None
+
+    def set_result(self, result: JsonValue, /) -> None:
+        """Answer with a value."""
+        super().set_result(result)
+        if self.receiver is not None:
+            self.receiver(self)
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """Answer with an error; one that nobody waits for is not reported as forgotten."""
+        super().set_exception(exception)
+        self.exception()
+        if self.receiver is not None:
+            self.receiver(self)
+
 
 BindingFunction: TypeAlias = Callable[[JsonValue], Awaitable[JsonValue]]
 """A host function: one frozen JSON value in, one lossless JSON value out. Whatever it raises, the

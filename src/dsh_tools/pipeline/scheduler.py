@@ -2,6 +2,9 @@
 
 One lane serves one batch of the agent loop, or one Code Mode program (HOST section 8, CODE-98 to 119).
 Whoever owns a lane is told when a call starts and when it is committed.
+
+One task works through the queue. A call that comes to an idle lane is taken by a task of its own from
+its start to its commit, without that detour; if others have started meanwhile it leaves the commit to the queue's.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..tools.execution import ToolCall
@@ -87,12 +91,21 @@ class CallLane(Generic[T]):
         self._closed = False
         self._failure: BaseException | None = None
         self._policy_running = False
+        # The queue's task waits; a lone call is in policy, or with the owner; where calls run.
+        self._resting = False
+        self._lone_busy = False
+        self._context: Context | None = None
 
     def submit(self, call: ToolCall, tag: T) -> Slot[T]:
         """Queue a call; it starts when its turn comes."""
         slot = Slot(call, tag)
-        self._queue.append(slot)
-        self._wake.set()
+        if self._is_idle and self._context is not None:
+            self._lone_busy = True
+            self._started.append(slot)
+            slot.task = asyncio.create_task(self._run_lone(slot), context=self._context.copy())
+        else:
+            self._queue.append(slot)
+            self._wake.set()
         return slot
 
     def close(self) -> None:
@@ -117,6 +130,7 @@ class CallLane(Generic[T]):
             Exception: the owner, or the pipeline itself, failed; running bodies were waited for (HOST-160).
         """
         remove = self._signal.add_callback(self._wake.set)
+        self._context = copy_context()
         work = asyncio.ensure_future(self._work())
         cancelled = False
         try:
@@ -147,26 +161,66 @@ class CallLane(Generic[T]):
             if slot.in_flight and slot.task is not None:
                 slot.task.cancel()
 
+    # ── a call that is alone ──────────────────────────────────────────────────
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the lane runs, nothing is under way, and nothing stands in the way of a start."""
+        under_way = self._queue or self._started or self._lone_busy
+        return self._resting and not (under_way or self._closed or self._failure or self._signal.aborted)
+
+    async def _run_lone(self, slot: Slot[T]) -> None:
+        """Take the only call there is to its commit; calls that come meanwhile may overlap its body."""
+        try:
+            slot.exclusive = self._tools.execution_mode(slot.call) != "parallel"
+            self._owner.starting(slot)
+            run = slot.run = await self._tools.prepare(slot.call)
+            if run.next == "dispatch":
+                self._lone_busy = False
+                if self._queue:
+                    self._wake.set()
+                await self._tools.dispatch(run)
+            # Where others have started, or a cancellation has come, the commit is the queue's business.
+            if len(self._started) == 1 and self._failure is None and not run.execution.state.cancelled:
+                self._lone_busy = True
+                slot.result = await self._tools.finish(run)
+                self._started.popleft()
+                await self._owner.committed(slot, slot.result)
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._lone_busy = False
+            if self._queue or self._started or self._closed or self._failure is not None:
+                self._wake.set()
+
+    # ── the queue ─────────────────────────────────────────────────────────────
+
     async def _work(self) -> None:
         while True:
-            if self._failure is None and self._signal.aborted:
+            if self._failure is not None:
+                await self._stop()
+            elif self._signal.aborted:
                 self.abandon()
             try:
                 if await self._step():
                     continue
             except Exception as error:
-                await self._fail(error)
+                self._failure = self._failure or error
                 continue
-            if self._closed and not self._queue and not self._started:
+            if self._closed and not self._queue and not self._started and not self._lone_busy:
                 break
             # Nothing was awaited since the state was looked at, so no wake-up can be lost here.
             self._wake.clear()
+            self._resting = True
             await self._wake.wait()
+            self._resting = False
         if self._failure is not None:
             raise self._failure
 
     async def _step(self) -> bool:
         """Commit the head or start the next call; say whether something was done."""
+        if self._lone_busy:
+            return False
         if self._started and not self._started[0].in_flight:
             await self._commit(self._started[0])
             return True
@@ -200,7 +254,11 @@ class CallLane(Generic[T]):
         self._wake.set()
 
     async def _commit(self, slot: Slot[T]) -> None:
-        assert slot.run is not None
+        if slot.run is None:
+            # A lone call that was cancelled before its first step.
+            self._started.popleft()
+            self._owner.abandoned(slot)
+            return
         if slot.task is not None and slot.task.cancelled():
             # Cancelled before its first step: the body never ran.
             slot.run.execution.state.cancelled = True
@@ -209,16 +267,14 @@ class CallLane(Generic[T]):
             slot.task.result()
         self._policy_running = True
         try:
-            slot.result = await self._tools.finish(slot.run)
+            result = slot.result = await self._tools.finish(slot.run)
         finally:
             self._policy_running = False
         self._started.popleft()
-        await self._owner.committed(slot, slot.result)
+        await self._owner.committed(slot, result)
 
-    async def _fail(self, error: Exception) -> None:
-        """Stop starting, wait for the bodies that run, and keep the first error for the owner (HOST-160)."""
-        if self._failure is None:
-            self._failure = error
+    async def _stop(self) -> None:
+        """After a failure: start nothing more, and wait for what runs (HOST-160)."""
         self._closed = True
         running = [slot.task for slot in self._started if slot.task is not None]
         if running:

@@ -14,7 +14,7 @@ from ..protocol import (
     program_line,
     success_reply,
 )
-from ..run import STUCK, BindingRejection, Outcome, Run
+from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
 from .process import DenoProcess
 
@@ -92,16 +92,16 @@ class _Conversation:
         # Our worker stays within its window; one that does not has to wait at its own full pipe.
         if self._open_calls > 2 * _WINDOW_CALLS or self._open_bytes > _WINDOW_BYTES + 2 * FRAME_BYTES:
             self._process.pause()
-        self._run.spawn(self._answer(frame))
+        self._run.call(frame.namespace, frame.name, frame.arguments.value, lambda answer: self._reply(frame, answer))
 
-    async def _answer(self, frame: CallFrame) -> None:
-        try:
-            value = await self._run.invoke(frame.namespace, frame.name, frame.arguments.value)
-            reply = success_reply(frame.id, value)
-        except BindingRejection as rejection:
-            reply = failure_reply(frame.id, rejection.message)
-        except LossyJsonError as error:
-            reply = failure_reply(frame.id, f"binding resolution must be lossless JSON\n{error}")
+    def _reply(self, frame: CallFrame, answer: Answer) -> None:
+        if isinstance(answer, BindingRejection):
+            reply = failure_reply(frame.id, answer.message)
+        else:
+            try:
+                reply = success_reply(frame.id, answer)
+            except LossyJsonError as error:
+                reply = failure_reply(frame.id, f"binding resolution must be lossless JSON\n{error}")
         self._open_calls -= 1
         self._open_bytes -= len(frame.arguments.text)
         self._process.resume()

@@ -39,6 +39,8 @@ _FILE_BYTES = 64 * _MIB
 _CPU_GRACE_SECONDS = 30
 _START_SECONDS = 30.0
 _STDERR_KEPT = 16384
+# As much as a pipe holds.
+_READ_BYTES = 65536
 
 # Where the loader finds shared libraries; none of these holds anything of the user's.
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu/store")
@@ -194,6 +196,9 @@ class DenoProcess:
             pipe = _Pipe(on_data)
             transport, _ = await loop.connect_read_pipe(lambda pipe=pipe: pipe, cast("Any", stream))
             self._pipes.append(pipe)
+            # asyncio makes a buffer of this size for each read: 256 KiB by default, which takes longer than the read.
+            if hasattr(transport, "max_size"):
+                cast("Any", transport).max_size = _READ_BYTES
             if stream is child.stdout:
                 self._stdout = transport
         stdin = _Pipe(_ignore)
