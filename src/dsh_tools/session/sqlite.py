@@ -34,12 +34,13 @@ class SqliteStore:
         path: the file; it is made where it is missing. Lock files of open sessions stand beside it.
         synchronous: ``full`` (an acknowledged event survives a loss of power) or ``normal`` (it
             survives the death of the process; a loss of power may cost the last batches).
+        read_only: never make or change the file, which must be there; for whoever only looks on.
     """
 
-    def __init__(self, path: str | Path, *, synchronous: Synchronous = "full") -> None:
+    def __init__(self, path: str | Path, *, synchronous: Synchronous = "full", read_only: bool = False) -> None:
         self._path = Path(path).absolute()
-        self._writing = _Lane(self._path, synchronous, "dsh-session-write")
-        self._reading = _Lane(self._path, synchronous, "dsh-session-read")
+        self._writing = _Lane(self._path, synchronous, "dsh-session-write", read_only)
+        self._reading = _Lane(self._path, synchronous, "dsh-session-read", read_only)
         self._writers: set[_SqliteWriter] = set()
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> _SqliteWriter:
@@ -62,6 +63,10 @@ class SqliteStore:
     async def read(self, session_id: str) -> StoredSession:
         """Return a session as it is now; see :meth:`SessionStore.read`."""
         return await self._reading.run(lambda file: file.read(session_id))
+
+    async def read_from(self, session_id: str, start: int) -> tuple[Event, ...]:
+        """Return a session's events from the place ``start`` on, as they are now; for whoever follows it."""
+        return await self._reading.run(lambda file: file.read_from(session_id, start))
 
     async def list_sessions(self) -> list[SessionSummary]:
         """Return all sessions, the most recently used first."""
@@ -131,8 +136,9 @@ class _SqliteWriter:
 class _Lane:
     """A thread with a connection of its own; work is done in the order in which it came."""
 
-    def __init__(self, path: Path, synchronous: Synchronous, name: str) -> None:
+    def __init__(self, path: Path, synchronous: Synchronous, name: str, read_only: bool) -> None:
         self._path = path
+        self._read_only = read_only
         self._synchronous: Synchronous = synchronous
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
@@ -163,7 +169,7 @@ class _Lane:
 
     def _connected(self) -> SqliteFile:
         if self._file is None:
-            self._file = SqliteFile(self._path, self._synchronous)
+            self._file = SqliteFile(self._path, self._synchronous, read_only=self._read_only)
         return self._file
 
     def _disconnect(self) -> None:

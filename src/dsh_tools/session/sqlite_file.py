@@ -49,9 +49,17 @@ class SqliteFile:
     Args:
         path: the file; it and its folder are made where they are missing, readable by their owner only.
         synchronous: ``full`` survives a loss of power, ``normal`` only a loss of the process.
+        read_only: make and change nothing; the file must be there.
     """
 
-    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+    def __init__(self, path: Path, synchronous: Synchronous, *, read_only: bool = False) -> None:
+        self._path = path
+        if read_only:
+            with _as_session_error(path):
+                self._db = sqlite3.connect(
+                    f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+                )
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         # Made by us rather than by SQLite, because a log may hold what others should not read.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -65,7 +73,6 @@ class SqliteFile:
             except BaseException:
                 self._db.close()
                 raise
-        self._path = path
 
     def close(self) -> None:
         """Close the connection; the last one folds the write-ahead log into the file."""
@@ -111,6 +118,14 @@ class SqliteFile:
             header = self._header(session_id)
             rows = self._db.execute("SELECT line FROM events WHERE session = ? ORDER BY seq", (session_id,)).fetchall()
         return StoredSession(header, tuple(decode_event(line) for (line,) in rows))
+
+    def read_from(self, session_id: str, start: int) -> tuple[Event, ...]:
+        """Return the events of a session from the place ``start`` on; none where there is no such session."""
+        with self._transaction("DEFERRED"):
+            rows = self._db.execute(
+                "SELECT line FROM events WHERE session = ? AND seq >= ? ORDER BY seq", (session_id, start)
+            ).fetchall()
+        return tuple(decode_event(line) for (line,) in rows)
 
     def list_sessions(self) -> list[SessionSummary]:
         """Return a summary of each session, the most recently used first."""
