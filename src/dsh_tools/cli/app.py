@@ -10,11 +10,13 @@ import typer
 from .call import call
 from .chat import chat
 from .demo import demo
+from .inspect import inspect
 from .mcp import mcp_app
 from .prompt import prompt
 from .run_code import run_code
 from .sdk import sdk
 from .session import session_app
+from .timeline import timeline
 from .tools import tools
 
 __all__ = ["app", "main"]
@@ -47,9 +49,11 @@ app.command()(demo)
 app.command()(tools)
 app.command()(call)
 app.command()(chat)
+app.command()(inspect)
 app.command("run-code")(run_code)
 app.command()(sdk)
 app.command()(prompt)
+session_app.command("timeline")(timeline)
 app.add_typer(session_app, name="session")
 app.add_typer(mcp_app, name="mcp")
 
