@@ -141,6 +141,18 @@ async def test_an_abort_keeps_the_prefix(no_leaks: None):
     assert (await run(model, controller.signal))[0] == [Finish("aborted")]
 
 
+async def test_a_stream_keeps_nothing_on_its_signal(no_leaks: None):
+    controller = AbortController()
+    model = ScriptedModel(["a", "b"], piece=1, accepts_images=False)
+    assert model.accepts_images is False
+    await run(model, controller.signal)
+    async with aclosing(model.stream(REQUEST, controller.signal)) as stream:
+        async for _event in stream:
+            assert controller.signal.callback_count == 1
+            break
+    assert controller.signal.callback_count == 0
+
+
 async def test_a_cancelled_reader_stops_the_producer(no_leaks: None):
     model = ScriptedModel([say("abcdef", delay=10)])
     task = asyncio.ensure_future(run(model))

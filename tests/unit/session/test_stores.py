@@ -143,6 +143,25 @@ async def test_a_reader_does_not_wait_for_a_writer(path: Path):
     await reader.close()
 
 
+async def test_a_read_only_store_makes_and_changes_nothing(path: Path):
+    missing = SqliteStore(path, read_only=True)
+    with refused("STORE_FAILED"):
+        await missing.list_sessions()
+    await missing.close()
+    assert not path.exists()
+    store, looker = SqliteStore(path), SqliteStore(path, read_only=True)
+    writer = await store.create(HEADER, sample_events(3))
+    assert len((await looker.read("s1")).events) == 3
+    await writer.append(sample_events(2, start=3))
+    assert await looker.read_from("s1", 2) == tuple(sample_events(3, start=2))
+    assert await looker.read_from("s1", 5) == await looker.read_from("nobody", 0) == ()
+    with refused("STORE_FAILED"):
+        await looker.create(SessionHeader(id="s2", created_at=1))
+    assert [row.header.id for row in await store.list_sessions()] == ["s1"]
+    await looker.close()
+    await store.close()
+
+
 async def test_a_closed_writer_is_forgotten(path: Path):
     store = SqliteStore(path)
     for number in range(3):
