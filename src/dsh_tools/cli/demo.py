@@ -13,6 +13,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ..errors import ConfigError
+from ..inspector import InspectorPlugin, StageTimesPlugin
 from ..kernel import Context
 from ..services import PolicyConfig, scripted
 from ..session import SessionsConfig, replay_calls
@@ -23,6 +24,7 @@ from ..toolkits.shell import ShellPlugin
 from ..tools import tool
 from .config import CommandConfig
 from .demo_script import DEMO_RULES, QUESTION, demo_model
+from .inspect import mount_inspector
 from .runtime import open_app, run_verb
 
 if TYPE_CHECKING:
@@ -48,11 +50,15 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", help="The folder the tools read and search.")] = Path(),
     store: Annotated[Path, typer.Option("--store", help="The SQLite file that keeps the session.")] = DEFAULT_STORE,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
+    page: Annotated[
+        bool, typer.Option("--inspect", help="Serve the inspector's page, where the question can be answered, too.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", help="The page's port (with --inspect); 0 takes a free one.")] = 0,
 ) -> None:
     """Watch an agent turn: parallel reads, a denial, an approval, a time-out, all kept in a session.
 
     The model is a scripted one; policy, tools, approval, time limits and the log are the real ones.
-    Without a terminal the question is answered by the script.
+    Without a terminal the question is answered by the script, or in the page. The page stays until Ctrl-C.
     """
 
     async def work(_settings: CommandConfig) -> int:
@@ -63,23 +69,31 @@ def demo(
             sessions=SessionsConfig(path=str(store)), policy=PolicyConfig.model_validate({"rules": DEMO_RULES})
         )
         async with open_app(settings, mount_plugins=False) as ctx:
-            await _mount_demo(ctx, root, yes)
+            await _mount_demo(ctx, root, yes, page)
+            if page:
+                inspector = await mount_inspector(ctx, InspectorPlugin(), "127.0.0.1", port)
+                typer.echo(f"open {inspector.url}")
+            else:
+                await ctx.plugin(StageTimesPlugin())
             reason = await _run_turn(ctx, root, store)
+            if page:
+                typer.echo("The page stays open until Ctrl-C.")
+                await asyncio.Event().wait()
         return 0 if reason.__class__.__name__ == "Completed" else 1
 
     run_verb(work, None)
 
 
-async def _mount_demo(ctx: Context, root: Path, yes: bool) -> None:
+async def _mount_demo(ctx: Context, root: Path, yes: bool, page: bool) -> None:
     await ctx.plugin(FilesPlugin(), {"root": str(root)})
     await ctx.plugin(SearchPlugin(), {"root": str(root)})
     await ctx.plugin(ShellPlugin(), {"cwd": str(root)})
     ctx.tools.register(deep_scan)
     console = make_console()
     await ctx.plugin(LiveView(console))
-    if yes or not sys.stdin.isatty():
+    if yes or not (page or sys.stdin.isatty()):
         ctx.approval.answer_with(scripted({"bash": "allowed-once"}))
-    else:
+    elif sys.stdin.isatty():
         await ctx.plugin(TerminalApprovalPlugin(console))
 
 

@@ -12,7 +12,6 @@ before the call's ``tool/result``, so that a reader pairs it with the newest ope
 from __future__ import annotations
 
 import time
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,7 +44,8 @@ class StageTimesPlugin:
 
     def apply(self, ctx: Context, config: object = None) -> None:
         """Start to listen."""
-        times: weakref.WeakKeyDictionary[CallToken, _Times] = weakref.WeakKeyDictionary()
+        # Every call settles exactly once, so each entry is taken out again.
+        times: dict[CallToken, _Times] = {}
 
         def of(execution: ToolExecution) -> _Times:
             return times.setdefault(execution.token, _Times())

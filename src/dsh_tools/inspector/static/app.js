@@ -43,7 +43,7 @@ function show() {
   const session = where.name === "session" ? where.rest[0] : null;
   if (session !== null) app.watched = session;
   app.page = new PAGES[where.name](app, main, where);
-  if (app.stream.session !== session || session !== null) app.stream.open(session);
+  if (!app.stream.source || app.stream.session !== session || session !== null) app.stream.open(session);
   drawNav();
   document.title = `${app.page.title} · dsh-tools inspector`;
   window.scrollTo(0, 0);
