@@ -427,7 +427,9 @@ async def test_several_edits_are_all_made_or_none(ctx: Context, tmp_path: Path):
     assert message.startswith("edit 3 of 3, none of which was made: old_string is not in a.")
     assert (tmp_path / "a").read_text() == "one two three\n"
     assert (await value_of(ctx, "multi_edit", {"file_path": "a", "edits": edits}))["after"] == "2 three\n"
-    code, message = await error_of(ctx, "multi_edit", {"file_path": "a", "edits": [{"old_string": "", "new_string": ""}]})
+    code, message = await error_of(
+        ctx, "multi_edit", {"file_path": "a", "edits": [{"old_string": "", "new_string": ""}]}
+    )
     assert code == "INVALID_ARGS"
     assert "edits[0].old_string must not be empty" in message
     assert (await error_of(ctx, "multi_edit", {"file_path": "a", "edits": []}))[0] == "INVALID_ARGS"

@@ -189,12 +189,14 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_does_not_lead_out(tree: P
     victim.mkdir()
     (victim / "secret").write_text("inside")
     swap = (
-        "import os, sys\n"
+        "import os, random, sys, time\n"
         "victim, away, outside = sys.argv[1:]\n"
         "print(flush=True)\n"
         "while True:\n"
         "    os.rename(victim, away); os.symlink(outside, victim)\n"
+        "    if random.random() < 0.1: time.sleep(0.0001)\n"
         "    os.unlink(victim); os.rename(away, victim)\n"
+        "    if random.random() < 0.1: time.sleep(0.0001)\n"
     )
     seen: set[str] = set()
     with subprocess.Popen([sys.executable, "-c", swap, victim, away, outside], stdout=subprocess.PIPE) as swapper:

@@ -26,34 +26,42 @@ def walk_files(top: int, real: str, check: Callable[[], None]) -> Iterator[str]:
         real: its path, for the ``.gitignore`` files above it.
         check: called for each folder; raises where the caller has given up.
     """
-    above = _above(real)
-    folders: list[tuple[str, IgnoreStack]] = [("", above)]
+    folders: list[tuple[str, IgnoreStack]] = [("", _above(real))]
     while folders:
         check()
         folder, outer = folders.pop()
+        # No descriptor is open while the caller works: it may stop at any file.
         try:
-            fd = os.open(folder or ".", _FOLDER_FLAGS, dir_fd=top)
+            files, below = _list_folder(top, folder, outer)
         except OSError:
             continue
-        try:
-            with os.scandir(fd) as listed:
-                entries = list(listed)
-            names = {entry.name for entry in entries}
-            own = _read_ignore_file(fd) if ".gitignore" in names else None
-            stack = outer.below(_bytes_path(folder), own, bool(folder) and _GIT in names)
-            for entry in entries:
-                if entry.name == _GIT:
-                    continue
-                path = folder + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    if not stack.hides(_bytes_path(path), True):
-                        folders.append((path + "/", stack))
-                elif entry.is_file(follow_symlinks=False) and not stack.hides(_bytes_path(path), False):
-                    yield path
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
+        folders += below
+        yield from files
+
+
+def _list_folder(top: int, folder: str, outer: IgnoreStack) -> tuple[list[str], list[tuple[str, IgnoreStack]]]:
+    """Return the files of one folder, and the folders in it with the rules that hold there."""
+    fd = os.open(folder or ".", _FOLDER_FLAGS, dir_fd=top)
+    try:
+        with os.scandir(fd) as listed:
+            entries = list(listed)
+        names = {entry.name for entry in entries}
+        own = _read_ignore_file(fd) if ".gitignore" in names else None
+        stack = outer.below(_bytes_path(folder), own, bool(folder) and _GIT in names)
+        files: list[str] = []
+        folders: list[tuple[str, IgnoreStack]] = []
+        for entry in entries:
+            path = folder + entry.name
+            if entry.name == _GIT:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not stack.hides(_bytes_path(path), True):
+                    folders.append((path + "/", stack))
+            elif entry.is_file(follow_symlinks=False) and not stack.hides(_bytes_path(path), False):
+                files.append(path)
+        return files, folders
+    finally:
+        os.close(fd)
 
 
 def open_regular_at(top: int, path: str) -> int | None:
