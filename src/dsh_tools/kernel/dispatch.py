@@ -129,7 +129,8 @@ def run_emit(
         try:
             outcome = listener.fn(*args)
         # A CancelledError out of a synchronous call is a failure of the listener: nobody cancelled it.
-        except (Exception, asyncio.CancelledError) as error:
+        # Nor does a listener that calls sys.exit() keep the others from hearing of the event.
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             _log_failure(hook, listener, args, error)
             continue
         if outcome is not None and is_awaitable(outcome):
@@ -212,7 +213,7 @@ async def _deliver(hook: str, listener: Listener, args: tuple[object, ...], outc
             if task is not None and task.cancelling():
                 raise
             _log_failure(hook, listener, args, error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _log_failure(hook, listener, args, error)
 
 

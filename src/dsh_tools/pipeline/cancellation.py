@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
 
-__all__ = ["BodyCancellation", "NativeCancellation", "finish_shielded"]
+__all__ = ["UNCONTAINED", "BodyCancellation", "NativeCancellation", "finish_shielded"]
+
+UNCONTAINED = (KeyboardInterrupt, GeneratorExit)
+"""What passes through a call; all else that a tool, a policy or a listener raises is a failed result (PIPE-96).
+
+``SystemExit`` is contained, and so are the panics of native extensions, which are no ``Exception`` either.
+"""
 
 T = TypeVar("T")
 

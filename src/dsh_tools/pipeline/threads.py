@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..kernel.abort import AbortController, AbortSignal
@@ -17,7 +15,11 @@ if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
     from ..tools.registered import RegisteredTool
 
-__all__ = ["BodyThreads"]
+__all__ = ["BodyThreads", "NotBegun"]
+
+
+class NotBegun(asyncio.CancelledError):
+    """The call was given up while it waited for a free thread; its body was never called."""
 
 
 class BodyThreads:
@@ -36,17 +38,20 @@ class BodyThreads:
 
         The body polls ``execution.signal``, which also fires when the awaiting task is cancelled (D30).
         The wait goes on until the body has ended; then the cancellation goes out.
+
+        Raises:
+            NotBegun: the signal fired, or the task was cancelled, before a thread was free.
         """
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._max_threads, thread_name_prefix="dsh-tools-body")
         native = AbortController()
         given = execution.signal
+        cancelled: asyncio.CancelledError | None = None
         with AbortSignal.any((given, native.signal)) as fused:
             execution.signal = fused
-            body: Callable[[], Any] = partial(entry.execute, execution.arguments, execution)
-            context = contextvars.copy_context()
-            future = asyncio.get_running_loop().run_in_executor(self._pool, context.run, body)
-            cancelled: asyncio.CancelledError | None = None
+            job = self._pool.submit(contextvars.copy_context().run, _outcome, entry, execution)
+            future = asyncio.wrap_future(job)
+            forget = fused.add_callback(job.cancel)  # works only as long as no thread has taken it
             while not future.done():
                 try:
                     await asyncio.shield(future)
@@ -55,12 +60,19 @@ class BodyThreads:
                         break
                     cancelled = error
                     native.abort(error)
-                except BaseException:
-                    break
+            forget()
             execution.signal = given
+        if future.cancelled():
+            raise NotBegun
         if cancelled is not None:
             raise cancelled
-        return future.result()
+        value, error = future.result()
+        try:
+            if error is not None:
+                raise error
+            return value
+        finally:
+            error = None  # its traceback holds this frame
 
     async def dispose(self) -> None:
         """Wait for running bodies and end the threads."""
@@ -79,6 +91,14 @@ class BodyThreads:
         waiter.start()
         await finish_shielded(_wait_for(ended))
         waiter.join()
+
+
+def _outcome(entry: RegisteredTool, execution: ToolExecution) -> tuple[Any, BaseException | None]:
+    """Call the body. What it raises is handed over as a value: no future can carry a StopIteration."""
+    try:
+        return entry.execute(execution.arguments, execution), None
+    except BaseException as error:
+        return None, error
 
 
 async def _wait_for(ended: asyncio.Future[None]) -> None:

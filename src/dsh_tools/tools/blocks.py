@@ -53,5 +53,5 @@ def checked_contexts(value: Any) -> tuple[UserMessage, ...] | None:
         content = checked_content(item.content) if isinstance(item, UserMessage) else None
         if content is None:
             return None
-        messages.append(UserMessage(content, item.source))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        messages.append(UserMessage(content, item.source, item.id))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     return tuple(messages)

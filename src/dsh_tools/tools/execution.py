@@ -8,6 +8,7 @@ import msgspec
 
 from ..content import TextBlock
 from ..messages import MessageSource, UserMessage
+from .blocks import checked_contexts
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
@@ -180,13 +181,19 @@ class ToolExecution(msgspec.Struct, eq=False):
         return f'tool "{self.name}", call {self.call_id}'
 
     def defer_context(self, context: UserMessage | str) -> None:
-        """Add a message that the model reads after this batch of calls (PIPE-169)."""
+        """Add a message that the model reads after this batch of calls (PIPE-169).
+
+        Raises:
+            TypeError: it is neither a string nor a message of text, images and JSON.
+            LossyJsonError: its content is not lossless JSON.
+        """
         if self.state.frozen:
             return
-        message = UserMessage((TextBlock(context),), _PLUGIN) if isinstance(context, str) else context
-        if self.state.contexts is None:
-            self.state.contexts = []
-        self.state.contexts.append(message)
+        given = UserMessage((TextBlock(context),), _PLUGIN) if isinstance(context, str) else context
+        messages = checked_contexts((given,))
+        if messages is None:
+            raise TypeError(f"defer_context() takes a string or a UserMessage of content blocks, got {context!r}")
+        self.state.contexts = [*(self.state.contexts or ()), *messages]
 
     def conclude_turn(self) -> None:
         """End the agent's turn after this batch, if the call succeeds (PIPE-173)."""

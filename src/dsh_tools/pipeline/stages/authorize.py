@@ -9,7 +9,7 @@ from ...errors import HarnessError, ListenerError
 from ...kernel.hooks import Listener, run_waterfall
 from ...tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ...tools.result import ToolFailure, failure, failure_from
-from ..cancellation import NativeCancellation
+from ..cancellation import UNCONTAINED, NativeCancellation
 from ..run import ABORTED_BEFORE_DISPATCH, Run, aborted
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ async def authorize(run: Run) -> None:
             run.settle_with(failure_from(error), "finish")
             return
         refusal = None
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         run.settle_with(failure_from(error), "finish")
         return
     run.execution.state.cancelled = native.requested

@@ -12,6 +12,7 @@ from ...tools.blocks import checked_content
 from ...tools.execution import ToolExecution
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorInfo, ToolFailure, ToolSuccess, failure
+from ..cancellation import UNCONTAINED
 
 __all__ = ["check_output"]
 
@@ -32,7 +33,9 @@ def check_output(entry: RegisteredTool, execution: ToolExecution, value: Any) ->
         return _invalid(entry, *entry.output.violations(frozen, "value"))
     try:
         rendered = entry.render(execution.arguments, frozen)
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         return _invalid(entry, f"output.render failed: {describe_exception(error)}")
     try:
         content = checked_content(rendered)
@@ -53,7 +56,9 @@ def _with_meta(
     assert project is not None
     try:
         meta: Any = project(execution.arguments, value)
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         return _invalid(entry, f"output.presentationMeta failed: {describe_exception(error)}")
     try:
         return ToolSuccess(value, success.content, snapshot(meta))

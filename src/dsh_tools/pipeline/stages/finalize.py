@@ -9,6 +9,7 @@ import msgspec
 from ...errors import ListenerError, LossyJsonError
 from ...tools.blocks import checked_content
 from ...tools.result import ToolResult, failure, failure_from
+from ..cancellation import UNCONTAINED
 from ..run import Run
 from .invoke import LOSSY_RESULT
 
@@ -23,7 +24,9 @@ def finalize(run: Run) -> None:
     try:
         content: object = entry.finalize_content(run.execution, result)
         run.result = _with_content(entry.name, result, content)
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         run.result = failure_from(error)
 
 

@@ -22,8 +22,9 @@ from ...tools.blocks import checked_content, checked_contexts
 from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorDetail, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
-from ..cancellation import BodyCancellation, NativeCancellation
+from ..cancellation import UNCONTAINED, BodyCancellation, NativeCancellation
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
+from ..threads import NotBegun
 from .check_output import check_output
 from .snapshot import unknown_tool
 
@@ -55,7 +56,9 @@ async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
     except _Settled as settled:
         run.settle_with(settled.result, "finish")
         return
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         run.settle_with(failure_from(error), "finish")
         return
     if native.requested:
@@ -82,7 +85,7 @@ async def _run_body(run: Run) -> ToolResult:
     entry = visible_now(run)
     if entry is None:
         return unknown_tool(run)
-    state.body_ran = True
+    ran_before, state.body_ran = state.body_ran, True
     native = NativeCancellation()
     try:
         if entry.in_thread:
@@ -93,12 +96,17 @@ async def _run_body(run: Run) -> ToolResult:
                 value = await value  # pyright: ignore[reportUnknownVariableType]
         else:
             value = await _run_watched(run, entry)
+    except NotBegun:
+        state.body_ran = ran_before
+        result: ToolResult = aborted_result(run)
     except asyncio.CancelledError:
         if native.requested or state.caller_signal.aborted or signal.aborted:
-            result: ToolResult = ABORTED
+            result = ABORTED
         else:
             result = failure(f'tool "{execution.name}" raised CancelledError although nobody cancelled it')
-    except (Exception, SystemExit) as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         result = _body_failure(run, error)
     else:
         result = _checked(run, entry, value)
@@ -226,8 +234,7 @@ def _with_deferred(run: Run, result: ToolResult) -> ToolResult:
     state = run.execution.state
     changes: dict[str, Any] = {}
     if state.contexts:
-        deferred = checked_contexts(state.contexts) or ()
-        changes["additional_contexts"] = (*deferred, *(result.additional_contexts or ()))
+        changes["additional_contexts"] = (*state.contexts, *(result.additional_contexts or ()))
     if state.concludes and not result.is_error:
         changes["concludes_turn"] = True
     return msgspec.structs.replace(result, **changes)

@@ -22,7 +22,7 @@ from ...tools.result import (
     failure,
     failure_from,
 )
-from ..cancellation import NativeCancellation
+from ..cancellation import UNCONTAINED, NativeCancellation
 from ..run import Run, abort_outcome
 from .check_output import check_output
 from .invoke import LOSSY_RESULT, visible_now
@@ -55,7 +55,9 @@ async def review(run: Run) -> None:
             result = failure_from(error)
     except LossyJsonError as error:
         result = failure(f"{LOSSY_RESULT}\n{error.message}")
-    except Exception as error:
+    except UNCONTAINED:
+        raise
+    except BaseException as error:
         result = failure_from(error)
     if native.requested:
         run.execution.state.cancelled = True
