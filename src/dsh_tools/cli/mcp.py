@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pydantic
 import typer
 
+from ..code_runtime import CodeRuntimeConfig
 from ..errors import ConfigError
 from ..tools import Mode
 from .config import CommandConfig
@@ -63,7 +64,7 @@ def serve(
             serving: Any = importlib.import_module("dsh_tools.toolkits.mcp.server")
         except ImportError as error:
             raise ConfigError(str(error)) from error
-        async with open_app(settings) as ctx:
+        async with open_app(_with_runtime(settings, chosen)) as ctx:
             await _mount_upstream(ctx, servers)
             publisher: Publisher = serving.Publisher(ctx, chosen)
             if not http:
@@ -79,6 +80,13 @@ def serve(
         return 0
 
     run_verb(work, config)
+
+
+def _with_runtime(settings: CommandConfig, mode: Mode | None) -> CommandConfig:
+    """Programs need something to run them, whatever the file says about the mode."""
+    if mode != "code" or settings.code_runtime is not None:
+        return settings
+    return settings.model_copy(update={"code": CodeRuntimeConfig()})
 
 
 def _mode(text: str | None) -> Mode | None:

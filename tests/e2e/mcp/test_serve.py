@@ -172,3 +172,54 @@ def test_what_cannot_be_served_is_said(arguments: list[str], said: str, tmp_path
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PROGRAM = """
+const pairs = [[17, 5], [9, 2], [8, 4]];
+const results = await Promise.all(pairs.map(([dividend, divisor]) => tools.mcp__calc__divide({ dividend, divisor })));
+console.log(`${results.length} divisions`);
+try { await tools.mcp__calc__divide({ dividend: 1, divisor: 0 }); } catch (error) { console.log(error.toolName); }
+return results.map((result) => result.structuredContent.quotient);
+"""
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_any_client_gets_code_mode_over_any_servers(tmp_path: Path, mode: str):
+    async with Client(stdio(tmp_path, "--mode", "code"), mode=mode) as client:
+        (tool,) = (await client.list_tools()).tools
+        assert tool.name == "run_code"
+        assert "mcp__calc__divide" in (tool.description or "")
+        assert "dividend: number" in (tool.description or "")
+        result = await client.call_tool("run_code", {"code": PROGRAM})
+        assert not result.is_error, result
+        assert result.structured_content == {
+            "logs": ["3 divisions", "mcp__calc__divide"],
+            "result": [3, 4, 2],
+        }
+        refused = await client.call_tool("mcp__calc__divide", {"dividend": 1, "divisor": 1})
+        assert refused.is_error
+        assert "run_code" in refused.content[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_calls_of_a_program_are_approved_one_by_one(tmp_path: Path, mode: str):
+    (tmp_path / "dsh.yaml").write_text("policy: {rules: [{tool: mcp__calc__divide, action: ask, reason: maths}]}")
+    asked: list[str] = []
+
+    async def elicit(_: Any, params: Any) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"allow": len(asked) != 2})
+
+    program = """
+    const done = [];
+    for (const divisor of [1, 2, 3]) {
+      try { done.push((await tools.mcp__calc__divide({ dividend: 6, divisor })).structuredContent.quotient); }
+      catch { done.push("no"); }
+    }
+    return done;
+    """
+    async with Client(stdio(tmp_path, "--mode", "code"), mode=mode, elicitation_callback=elicit) as client:
+        result = await client.call_tool("run_code", {"code": program})
+        assert result.structured_content == {"logs": [], "result": [6, "no", 2]}, result
+    assert len(asked) == 3
+    assert '"divisor": 2' in asked[1]
