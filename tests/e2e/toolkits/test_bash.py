@@ -144,7 +144,10 @@ async def test_an_abort_is_an_error(ctx: Context):
     # HOST-197
     controller = AbortController()
     asyncio.get_running_loop().call_later(0.1, controller.abort)
-    assert await error_of(ctx, "bash", command("sleep 30"), signal=controller.signal) == ("ABORTED", "tool call aborted")
+    assert await error_of(ctx, "bash", command("sleep 30"), signal=controller.signal) == (
+        "ABORTED",
+        "tool call aborted",
+    )
 
 
 async def test_a_shell_that_cannot_be_started_is_an_error(no_leaks: None, tmp_path: Path):
@@ -196,7 +199,7 @@ async def test_secrets_are_not_handed_on(no_leaks: None, tmp_path: Path, monkeyp
     config = {"keep_env": ["KEPT_TOKEN"], "env": {"MY_TOKEN": "given"}}
     async with mounted(ShellPlugin(), cwd=str(tmp_path), **config) as ctx:
         names = "MY_API_KEY db_password Client_Secret GH_TOKEN DSH_STATE KEPT_TOKEN PLAIN MY_TOKEN BASH_ENV"
-        out = await shown(ctx, f"for n in {names}; do [ -n \"${{!n}}\" ] && echo $n=${{!n}}; done; true")
+        out = await shown(ctx, f'for n in {names}; do [ -n "${{!n}}" ] && echo $n=${{!n}}; done; true')
         assert out.splitlines() == ["KEPT_TOKEN=inherited", "PLAIN=inherited", "MY_TOKEN=given"]
 
 

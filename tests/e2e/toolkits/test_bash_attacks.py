@@ -142,7 +142,9 @@ def test_any_bytes_come_out_as_text(tmp_path: Path, data: bytes):
 async def test_a_command_that_ignores_being_asked_is_killed(ctx: Context):
     # HOST-202
     started = time.monotonic()
-    text = text_of(await run(ctx, "bash", command("trap '' TERM INT HUP; echo on; sleep 441; sleep 442", timeoutMs=200)))
+    text = text_of(
+        await run(ctx, "bash", command("trap '' TERM INT HUP; echo on; sleep 441; sleep 442", timeoutMs=200))
+    )
     assert GRACE < time.monotonic() - started < 2
     assert text == "on\n[timed out after 200ms]\n[killed by signal: SIGKILL]"
     assert alive("sleep 441", "sleep 442") == []

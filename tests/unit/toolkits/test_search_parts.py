@@ -26,6 +26,9 @@ from dsh_tools.toolkits.search.space import read_include, read_path_pattern
         ("src/*.py", ["src/a.py"], ["a.py", "src/x/a.py", "x/src/a.py"]),
         ("/a.py", ["a.py"], ["x/a.py"]),
         ("./a/b", ["a/b"], ["x/a/b"]),
+        ("./a", ["a"], ["x/a"]),
+        ("//a", ["a"], ["x/a"]),
+        ("build/", ["build/a", "build/a/b"], ["x/build/a", "build"]),
         ("src/**/*.py", ["src/a.py", "src/x/y/a.py"], ["a.py", "srcx/a.py"]),
         ("**/a", ["a", "x/a", "x/y/a"], ["xa", "a/b"]),
         ("a/**", ["a/b", "a/b/c"], ["a", "b/a"]),
@@ -174,20 +177,20 @@ WARNING = 'WARNING: stopped searching binary file after match (found "\\0" byte 
 
 
 def test_records_are_read():
-    assert _parse("./a\0" + "1:x\n./a\0" + "12:y: z\r\n./b c\0" + "3:\n") == {
+    assert _parse("./a\x001:x\n./a\x0012:y: z\r\n./b c\x003:\n") == {
         "./a": [(1, "x"), (12, "y: z")],
         "./b c": [(3, "")],
     }
 
 
 def test_binary_files_are_left_out_wherever_their_warning_stands():
-    records = f"./a\01:x\n./a: {WARNING}\n./b\01:x\n./c\01:x\n./c: {WARNING}\n"
+    records = f"./a\x001:x\n./a: {WARNING}\n./b\x001:x\n./c\x001:x\n./c: {WARNING}\n"
     assert _parse(records) == {"./b": [(1, "x")]}
 
 
 def test_names_with_line_ends_in_them_are_read():
-    assert _parse("./a\nb\0" + "1:x\n") == {"./a\nb": [(1, "x")]}
-    assert _parse(f"./a: {WARNING}\n./c\nd\0" + "1:x\n") == {"./c\nd": [(1, "x")]}
+    assert _parse("./a\nb\x001:x\n") == {"./a\nb": [(1, "x")]}
+    assert _parse(f"./a: {WARNING}\n./c\nd\x001:x\n") == {"./c\nd": [(1, "x")]}
 
 
 def test_no_output_is_no_match():

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GlobSyntaxError", "glob_expression", "parse_path_pattern"]
+__all__ = ["GlobSyntaxError", "glob_expression", "normal_pattern", "parse_path_pattern"]
 
 
 class GlobSyntaxError(ValueError):
     """A pattern that cannot be read; the text says why."""
+
+
+def normal_pattern(pattern: str) -> str:
+    """Return a model's pattern in the form of an ignore rule: a slash in front holds it to the search's folder."""
+    anchored = pattern.startswith(("/", "./"))
+    text = pattern.removeprefix("./").lstrip("/")
+    # A folder stands for everything below it.
+    if text.endswith("/"):
+        text += "**"
+    return f"/{text}" if anchored or "/" in text else text
 
 
 def parse_path_pattern(pattern: str) -> re.Pattern[str]:
@@ -23,13 +33,9 @@ def parse_path_pattern(pattern: str) -> re.Pattern[str]:
     Raises:
         GlobSyntaxError: the pattern is malformed.
     """
-    anchored = pattern.startswith("/")
-    text = pattern.lstrip("/").removeprefix("./")
-    if text.endswith("/"):
-        text += "**"
-    if not anchored and "/" not in text:
-        text = f"**/{text}" if text != "**" else text
-    return re.compile(glob_expression(text), re.DOTALL)
+    text = normal_pattern(pattern)
+    glob = text[1:] if text.startswith("/") else text if text == "**" else f"**/{text}"
+    return re.compile(glob_expression(glob), re.DOTALL)
 
 
 def glob_expression(glob: str) -> str:

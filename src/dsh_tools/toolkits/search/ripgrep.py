@@ -11,6 +11,7 @@ from ..processes import Launch, OutputSink, Supervisor, attend
 from ..processes.supervisor import Stream
 from .engine import FileHits, Include, SearchFolder
 from .errors import InvalidPatternError, RawOutputOverflowError, SearchAbortedError, SearchError
+from .globs import normal_pattern
 
 if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
@@ -139,7 +140,7 @@ def _ignore_rules(only: str | None, include: Include | None) -> str | None:
         return "*\n!/" + re.sub(r"([\\*?\[\]{}!# ])", r"\\\1", only) + "\n"
     if include is None or _PLAIN_INCLUDE.fullmatch(include.text) is None:
         return None
-    return f"*\n!*/\n!{include.text}\n"
+    return f"*\n!*/\n!{normal_pattern(include.text)}\n"
 
 
 def _failure(said: str) -> SearchError:

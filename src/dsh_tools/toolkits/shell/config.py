@@ -24,7 +24,7 @@ class SandboxConfig(pydantic.BaseModel):
         mode: ``workspace-write`` lets commands change the project folder, ``read-only`` nothing at all.
         network: let commands use the network.
         folder: the project folder; without it the folder of the agent's session, or the shell's ``cwd``.
-        hide: paths that commands find empty.
+        hide: folders that commands find empty, and files that they cannot read.
         allow_escalation: let the model ask a person to run one command with more rights.
     """
 

@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import ConfigError
+from ...errors import ConfigError, HarnessError
 from .config import SandboxConfig
+from .errors import ShellError
 
 __all__ = ["Confinement", "Sandbox", "looks_denied", "require_bubblewrap"]
 
@@ -82,11 +83,18 @@ class Sandbox:
     Parameters:
         bwrap: the program, which works here.
         config: how.
+
+    Raises:
+        ConfigError: the project folder does not exist, or is everything.
     """
 
     def __init__(self, bwrap: str, config: SandboxConfig) -> None:
         self.config = config
         self._bwrap = bwrap
+        if config.folder is not None and not os.path.isdir(os.path.expanduser(config.folder)):
+            raise ConfigError(f"the sandbox's folder {config.folder} does not exist")
+        if config.folder is not None:
+            _require_part(os.path.realpath(os.path.expanduser(config.folder)), ConfigError)
 
     def confinement(self, mode: str | None, folder: str, readable: Sequence[str]) -> Confinement | None:
         """Return how one command is confined; None for not at all.
@@ -95,11 +103,20 @@ class Sandbox:
             mode: what a person has allowed for this command; None is the configured mode.
             folder: the project folder, where the configuration names none.
             readable: folders that would be hidden otherwise and are to be seen.
+
+        Raises:
+            ShellError: the project folder is the whole system.
         """
         if mode == "full-access":
             return None
         project = os.path.realpath(os.path.expanduser(self.config.folder or folder))
+        _require_part(project, ShellError)
         return Confinement(self._bwrap, self.config, mode or self.config.mode, project, tuple(readable))
+
+
+def _require_part(project: str, error: type[HarnessError]) -> None:
+    if project == "/":
+        raise error("the sandbox's project folder is /, the whole system; set sandbox.folder to the project")
 
 
 def looks_denied(exit_code: int | None, stderr: str) -> bool:
