@@ -66,7 +66,7 @@ class CodeModePlugin:
     name = "code-mode"
     inject = ("tools",)
 
-    def apply(self, ctx: Context, config: object = None) -> None:
+    async def apply(self, ctx: Context, config: object = None) -> None:
         """Give ``run_code`` its place, and its sections theirs, while there is a prompt service.
 
         Raises:
@@ -88,7 +88,9 @@ class CodeModePlugin:
             tools.service.changed()
 
         ctx.effect(install, RESERVED_NAME)
-        ctx.plugin(_Sections(code_mode))
+        sections = ctx.plugin(_Sections(code_mode))
+        if ctx.get("system_prompt") is not None:
+            await sections
 
 
 class _Sections:
