@@ -55,7 +55,8 @@ async def run_step(agent: Agent, turn: int, step: int, signal: AbortSignal) -> S
     outcome = _record(agent, answer, turn, step)
     if isinstance(answer.end, ModelFailed):
         raise ModelRequestError(answer.end.failure)
-    if outcome.message is not None and not signal.aborted:
+    if outcome.message is not None:
+        # Also after an abort: each call that is in the log gets its result, even if none starts (HOST-156).
         calls = outcome.message.tool_calls
         if calls:
             outcome.called = True

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tests.support.calls import Body, make_tool
 
-from dsh_tools.agent import AGENT_DISPOSED, AGENT_IDLE, SESSION_START, TURN_END, Agent, AgentConfig
+from dsh_tools.agent import AGENT_DISPOSED, AGENT_IDLE, MODEL_EVENT, SESSION_START, TURN_END, Agent, AgentConfig
 from dsh_tools.errors import AbortError, SessionError
 from dsh_tools.kernel import AbortController, Context
 from dsh_tools.messages import ToolResultBlock
-from dsh_tools.model import ModelFailure, ScriptedCall, ScriptedModel, call, say
+from dsh_tools.model import Finish, ModelFailure, ScriptedCall, ScriptedModel, call, say
 from dsh_tools.standard import standard
 from dsh_tools.tools import Deny
 
@@ -163,6 +163,18 @@ async def test_an_abort_ends_the_turn_with_a_result_for_every_call() -> None:
         ]
         assert log == ["begin slow", "begin slow", "end slow", "end slow"]
         assert agent.session.turn is None
+
+
+async def test_an_abort_between_the_answer_and_its_calls_leaves_none_without_a_result() -> None:
+    # HOST-155, 156
+    async with agent_with(say("", call("t"), call("t"))) as (ctx, agent):
+        body = Body()
+        ctx.tools.register(make_tool(execute=body))
+        ctx.on(MODEL_EVENT, lambda who, event: who.cancel() if isinstance(event, Finish) else None)
+        await agent.run("go")
+        assert [text for _, text in results(agent)] == ["Error: tool call aborted before dispatch"] * 2
+        assert body.calls == []
+        assert end_of(agent)["kind"] == "aborted"
 
 
 async def test_cancelling_whoever_waits_cancels_the_turn() -> None:
