@@ -436,6 +436,19 @@ def test_text_of_anything_lossless_is_valid():
     assert len(to_json_text(nest(DEEP, 1), indent=None)) == 2 * DEEP + 1
 
 
+@pytest.mark.parametrize("key", [None, "k"])
+def test_indentation_does_not_grow_with_the_square_of_the_depth(key: str | None):
+    # 64 levels are indented; what is below them is on one line
+    value = nest(64, 1, key)
+    assert to_json_text(value, indent=2) == json.dumps(value, indent=2)
+    for depth in (65, 500, DEEP):
+        text = to_json_text(nest(depth, 1, key), indent=2)
+        assert len(text.splitlines()) == 129
+        assert len(text) < 20_000 + 10 * depth
+    deepest = to_json_text(nest(66, [1, 2], key), indent=2).splitlines()[64].strip()
+    assert deepest == ("[[[1,2]]]" if key is None else '"k": {"k": {"k": [1,2]}}')
+
+
 @pytest.mark.parametrize("value", [float("nan"), {1}, datetime.datetime(2020, 1, 1), {"a": -0.0}, b"x"])
 def test_text_of_something_lossy_is_refused(value: Any):
     for write in (to_json_text, canonical_text, digest, js_text):

@@ -19,6 +19,9 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
 _RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
+MAX_INDENTED_LEVELS = 64
+"""Levels that the pretty form puts on lines of their own. Below, indentation would only make the text
+grow with the square of the depth: 100,000 levels would take 20 GB."""
 
 
 def parse_json(text: str | bytes) -> JsonValue:
@@ -67,7 +70,8 @@ def to_json_text(value: object, *, indent: int | None = None) -> str:
 
     Args:
         value: a lossless JSON value; a snapshot is taken as it is, anything else is checked first.
-        indent: spaces per level for a pretty form; None for the compact form without any space.
+        indent: spaces per level for a pretty form; None for the compact form without any space. What is
+            nested deeper than 64 levels is written on one line.
 
     Raises:
         LossyJsonError: the value is not lossless JSON.
@@ -77,6 +81,8 @@ def to_json_text(value: object, *, indent: int | None = None) -> str:
     try:
         data = _encode(value)
         if indent is not None:
+            if data.count(b"[") + data.count(b"{") > MAX_INDENTED_LEVELS and exceeds_depth(value, MAX_INDENTED_LEVELS):
+                return _write(value, indent, _number_text, sort=False)
             data = msgspec.json.format(data, indent=indent)
     except (UnicodeEncodeError, RecursionError, ValueError):
         # Lone surrogates, depth, and integers longer than the encoder's limit.
@@ -149,6 +155,8 @@ def _push_container(
     stack: list[tuple[bool, Any, int]], item: Any, level: int, indent: int | None, colon: str, *, sort: bool
 ) -> None:
     """Push a container's pieces so that they pop in reading order."""
+    if level >= MAX_INDENTED_LEVELS:
+        indent = None
     inner = "" if indent is None else "\n" + " " * (indent * (level + 1))
     outer = "" if indent is None else "\n" + " " * (indent * level)
     is_record = type(item) in _RECORDS

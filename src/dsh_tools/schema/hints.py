@@ -28,7 +28,7 @@ from .nodes import (
     UnionNode,
 )
 from .paths import ValuePath, value_path
-from .scalars import fits_type
+from .scalars import discriminates, fits_type
 from .validate import Validator
 
 __all__ = ["MAX_HINTS", "argument_hints"]
@@ -75,7 +75,7 @@ class _Finder:
     def __init__(self, schema: Schema) -> None:
         self.hints: list[str] = []
         self.validator = Validator(schema.node, schema.definitions)
-        self.branches: dict[Node, Validator] = {}
+        self.fits = self.validator.judging()
 
     def look(self, node: Node, value: Any, path: ValuePath) -> _Steps:
         """Look at one value and what is below it."""
@@ -110,14 +110,13 @@ class _Finder:
     def _union(self, node: UnionNode, value: Any, path: ValuePath) -> _Steps:
         """Advise by the branch that was meant: the only one of the value's type, or of its discriminator."""
         branches = [self.validator.resolve(branch) for branch in node.branches]
-        faults = [self._faults(branch, value, path) for branch in branches]
-        if not all(faults):
+        if any(self.fits(branch, value) for branch in branches):
             return
         fitting = [branch for branch in branches if fits_type(branch, value) and not isinstance(branch, AnyNode)]
-        meant = fitting if len(fitting) == 1 else [branch for branch in fitting if _discriminates(branch, value)]
+        meant = fitting if len(fitting) == 1 else [branch for branch in fitting if discriminates(branch, value)]
         if len(meant) == 1:
             if node.mode == "oneOf":
-                self.hints.extend(f"closest branch: {fault}" for fault in faults[branches.index(meant[0])][:2])
+                self.hints.extend(f"closest branch: {fault}" for fault in self._faults(meant[0], value, path)[:2])
             yield self.look(meant[0], value, path)
         elif not fitting:
             forms = [hint for branch in branches if (hint := _other_form(branch, value)) is not None]
@@ -125,28 +124,7 @@ class _Finder:
                 self.hints.append(f"{quoted_path(path)}: {forms[0]}")
 
     def _faults(self, branch: Node, value: Any, path: ValuePath) -> list[str]:
-        judge = self.branches.get(branch)
-        if judge is None:
-            judge = self.branches[branch] = Validator(branch, self.validator.definitions)
-        return judge.violations(value, value_path(path), lossless=True)
-
-
-def _discriminates(node: Node, value: Any) -> bool:
-    """Whether a record names its branch: every constant property of the branch is there and equal."""
-    if not isinstance(node, ObjectNode) or not isinstance(value, dict):
-        return False
-    constants = {
-        key: child for key, child in node.properties.items() if isinstance(child, StringNode) and _options(child)
-    }
-    record = cast("dict[str, Any]", value)
-    return bool(constants) and all(record.get(key) in _options(child) for key, child in constants.items())
-
-
-def _options(node: StringNode) -> tuple[Any, ...]:
-    """Return the values that a string is narrowed to; empty when it is free."""
-    if isinstance(node.const, str):
-        return (node.const,)
-    return node.enum or ()
+        return Validator(branch, self.validator.definitions).violations(value, value_path(path), lossless=True)
 
 
 def _other_form(node: Node, value: Any) -> str | None:

@@ -11,13 +11,16 @@ from ..json_value import depth_of, exceeds_depth, is_lossless, join_path, member
 from . import issues
 from .compiled import Schema
 from .native import NATIVE_FAULTS, REGEX, refuse_retrieval
-from .raw_depth import depth_limit
+from .raw_depth import reach_of
 from .raw_issues import reworded
 from .raw_nodes import lower_document
+from .validate import Validator
 
 __all__ = ["RawSchema", "compile_raw"]
 
 _MAX_DOCUMENT_DEPTH = 200
+_MAX_EXPLANATIONS = 20_000
+_MAX_POWER = 64
 
 
 class RawSchema:
@@ -87,15 +90,16 @@ def _meaning(error: jsonschema_rs.ValidationError) -> str:
 class _RawCompiled(Schema):
     """A schema whose verdicts come from the document itself; its nodes are for readers only."""
 
-    __slots__ = ("_limit", "_validator")
+    __slots__ = ("_fan", "_limit", "_validator")
 
     def __init__(self, frozen: Any, validator: Any) -> None:
-        self._limit = depth_limit(frozen)
+        self._limit, self._fan = reach_of(frozen)
         node, definitions = lower_document(frozen)
         self.json = frozen
         self.node = node
         self.source = "raw"
         self.definitions = definitions
+        self._own = Validator(node, definitions)
         self._validator = validator
 
     def host_violations(self, value: object, path: str) -> list[str]:
@@ -110,12 +114,19 @@ class _RawCompiled(Schema):
             return self._validator.is_valid(_encodable(value))
 
     def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
-        if self._limit is not None and self._beyond(value, depth):
-            found = depth_of(value) if depth is None else depth
-            return [
-                f"{issues.quoted_path(path)} is nested {found} levels deep; "
-                f"at most {self._limit} can be checked against this recursive schema"
-            ]
+        if self._limit is not None:
+            if self._beyond(value, depth):
+                return [
+                    f"{issues.quoted_path(path)} is nested {depth_of(value)} levels deep; "
+                    f"at most {self._limit} can be checked against this recursive schema"
+                ]
+            if self.accepts(value, depth):
+                return []
+            # The library explains unions branch by branch, which is exponential where they nest by recursion.
+            # Nodes say most of what the document says, and are walked once.
+            found = self._own.violations(value, path, lossless=True)
+            if found or self._fan ** min(depth_of(value), _MAX_POWER) > _MAX_EXPLANATIONS:
+                return found or [f"{issues.quoted_path(path)} does not match its schema"]
         try:
             return reworded(self._validator.iter_errors(value), path)
         except UnicodeEncodeError:
@@ -125,7 +136,7 @@ class _RawCompiled(Schema):
             if self.accepts(value, depth):
                 return []
             found = reworded(self._validator.iter_errors(_pruned(value)), path)
-            return found or [f"{issues.quoted_path(path)} does not match its schema (too deep to say where)"]
+            return found or [f"{issues.quoted_path(path)} does not match its schema"]
 
     def _beyond(self, value: Any, depth: int | None) -> bool:
         if self._limit is None:

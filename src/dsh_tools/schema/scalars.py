@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import copysign
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET
 
@@ -34,6 +34,7 @@ __all__ = [
     "Fault",
     "check_scalar",
     "constraint_faults",
+    "discriminates",
     "fits_type",
     "phrase_of",
     "quick_types",
@@ -121,3 +122,21 @@ def phrase_of(node: Node) -> str | None:
     """Name what a node asks for (``a string``); None where no single type says it."""
     name = _PHRASES.get(type(node))
     return None if name is None else issues.TYPE_PHRASES[name]
+
+
+def discriminates(node: Node, value: Any) -> bool:
+    """Whether a record names its branch: every constant property of the branch is there and equal."""
+    if not isinstance(node, ObjectNode) or not isinstance(value, dict):
+        return False
+    constants = {
+        key: child for key, child in node.properties.items() if isinstance(child, StringNode) and _options(child)
+    }
+    record = cast("dict[str, Any]", value)
+    return bool(constants) and all(record.get(key) in _options(child) for key, child in constants.items())
+
+
+def _options(node: StringNode) -> tuple[Any, ...]:
+    """Return the values that a string is narrowed to; empty when it is free."""
+    if isinstance(node.const, str):
+        return (node.const,)
+    return node.enum or ()

@@ -23,7 +23,17 @@ from .nodes import (
     UnionNode,
 )
 from .paths import ValuePath
-from .scalars import EXACT_TYPES, RECORDS, Fault, check_scalar, constraint_faults, fits_type, phrase_of, quick_types
+from .scalars import (
+    EXACT_TYPES,
+    RECORDS,
+    Fault,
+    check_scalar,
+    constraint_faults,
+    discriminates,
+    fits_type,
+    phrase_of,
+    quick_types,
+)
 
 __all__ = ["Validator"]
 
@@ -58,8 +68,8 @@ class Validator:
         self._required: dict[ObjectNode, frozenset[str]] = {}
         self._natives: dict[Node, _Native] = {}
         self._shallow: frozenset[Node] | None = None
-        self._fast = _Pass(self, True)
-        self._careful = _Pass(self, False)
+        self._fast = _explaining(self, True, None)
+        self._careful = _explaining(self, False, None)
 
     def violations(self, value: object, path: str, *, lossless: bool) -> list[str]:
         """List what is wrong with a value.
@@ -82,15 +92,20 @@ class Validator:
                 # A recursive schema could follow a cyclic value for ever.
                 return [(issues.lossy_value, path, UNSET)]
         out: list[Fault] = []
-        steps = (self._fast if lossless else self._careful).start(self._node, value, path, out)
-        pending = [] if steps is None else [steps]
-        while pending:
-            child = next(pending[-1], None)
-            if child is None:
-                pending.pop()
-            else:
-                pending.append(child)
+        way = _explaining(self, lossless, {}) if self._superset else self._fast if lossless else self._careful
+        _drive(way.start(self._node, value, path, out))
         return out
+
+    def judging(self) -> Callable[[Node, object], bool]:
+        """Return a function that tells whether a lossless value fits a node of this tree, and remembers what it saw."""
+        judge = _explaining(self, True, {}).judge
+
+        def fits(node: Node, value: object) -> bool:
+            out: list[Fault] = []
+            _drive(judge.start(node, value, "", out))
+            return not out
+
+        return fits
 
     def resolve(self, node: Node) -> Node:
         """Follow references to what they stand for; schemas whose references run in circles are refused before."""
@@ -156,14 +171,40 @@ def _holds(native: Callable[[Any], bool], value: object) -> bool:
         return False
 
 
+def _drive(steps: _Steps | None) -> None:
+    """Take the steps of a walk, and of the walks it asks for."""
+    pending = [] if steps is None else [steps]
+    while pending:
+        child = next(pending[-1], None)
+        if child is None:
+            pending.pop()
+        else:
+            pending.append(child)
+
+
+def _explaining(owner: Validator, lossless: bool, known: dict[tuple[Node, int], bool] | None) -> _Pass:
+    """Make the pass that explains, with the pass that judges the branches of unions for it."""
+    return _Pass(owner, lossless, known, _Pass(owner, lossless, known, None))
+
+
 class _Pass:
-    """A way to validate: of values known to be lossless, or of any."""
+    """A way to walk: over values known to be lossless, or any; to explain what is wrong, or only to judge.
 
-    __slots__ = ("lossless", "owner")
+    The faults of union branches are judged without being explained, since most of them are thrown away.
+    ``known`` keeps these verdicts for one validation: under a recursive schema every branch of a union would
+    otherwise judge all that is below again, which is exponential in the depth.
+    """
 
-    def __init__(self, owner: Validator, lossless: bool) -> None:
+    __slots__ = ("explains", "judge", "known", "lossless", "owner")
+
+    def __init__(
+        self, owner: Validator, lossless: bool, known: dict[tuple[Node, int], bool] | None, judge: _Pass | None
+    ) -> None:
         self.owner = owner
         self.lossless = lossless
+        self.known = known
+        self.explains = judge is not None
+        self.judge: _Pass = self if judge is None else judge
 
     def start(self, node: Any, value: Any, path: ValuePath, out: list[Fault]) -> _Steps | None:
         """Judge a scalar at once; return the steps that a container takes."""
@@ -273,41 +314,41 @@ class _Pass:
     def _union(self, node: UnionNode, value: object, path: ValuePath, out: list[Fault]) -> _Steps:
         """Count the branches that accept the value; each is tried, whatever the others said (SCHEMA-D12)."""
         matched = 0
-        found: list[list[Fault] | None] = []
+        known = self.known
         for branch in node.branches:
-            verdict = self._verdict(branch, value)
-            faults: list[Fault] | None = None
+            if known is None:
+                verdict = self._verdict(branch, value)
+            else:
+                branch = self.owner.resolve(branch)
+                verdict = known.get((branch, id(value)))
             if verdict is None:
-                faults = []
-                steps = self.start(branch, value, path, faults)
+                faults: list[Fault] = []
+                steps = self.judge.start(branch, value, path, faults)
                 if steps is not None:
                     yield steps
                 verdict = not faults
-            found.append(faults)
+                if known is not None:
+                    known[branch, id(value)] = verdict
             matched += verdict
         if node.mode == "oneOf" and matched != 1:
             out.append((issues.oneof_mismatch, path, matched))
         elif matched == 0:
-            yield from self._explain(node, value, path, out, found)
+            if self.explains:
+                yield from self._explain(node, value, path, out)
+            else:
+                out.append((issues.anyof_mismatch, path, UNSET))
         elif node.constraints:
             out.extend(constraint_faults(node, value, path))
 
-    def _explain(
-        self, node: UnionNode, value: object, path: ValuePath, out: list[Fault], found: list[list[Fault] | None]
-    ) -> _Steps:
-        """Say why no branch of an ``anyOf`` fits: by the only branch of the right type, if there is one (D31).
-
-        What a branch was found guilty of is not looked for again: under a recursive schema that
-        would double the work with every level.
-        """
+    def _explain(self, node: UnionNode, value: object, path: ValuePath, out: list[Fault]) -> _Steps:
+        """Say why no branch of an ``anyOf`` fits: by the only branch of the right type or discriminator (D31)."""
         branches = [self.owner.resolve(branch) for branch in node.branches]
-        fitting = [index for index, branch in enumerate(branches) if fits_type(branch, value)]
+        fitting = [branch for branch in branches if fits_type(branch, value)]
+        if len(fitting) > 1:
+            named = [branch for branch in fitting if discriminates(branch, value)]
+            fitting = named if len(named) == 1 else fitting
         if len(fitting) == 1:
-            faults = found[fitting[0]]
-            if faults is not None:
-                out.extend(faults)
-                return
-            steps = self.start(branches[fitting[0]], value, path, out)
+            steps = self.start(fitting[0], value, path, out)
             if steps is not None:
                 yield steps
             return

@@ -26,7 +26,7 @@ from dsh_tools.schema import (
     compile_raw,
     validate_json_schema_value,
 )
-from dsh_tools.schema.raw_depth import depth_limit
+from dsh_tools.schema.raw_depth import reach_of
 
 
 def nest(depth: int, base: Any) -> Any:
@@ -256,7 +256,73 @@ thread.join()
     ],
 )
 def test_the_depth_limit_shrinks_with_the_chain(document: Any, limit: int | None):
-    assert depth_limit(document) == limit
+    assert reach_of(document).limit == limit
+
+
+EXPRESSION = {
+    "$ref": "#/$defs/E",
+    "$defs": {
+        "E": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in ("Not", "And", "Or", "Leaf")]},
+        "Leaf": {"type": "object", "properties": {"leaf": {"type": "integer"}}, "required": ["leaf"]},
+        **{
+            name: {
+                "type": "object",
+                "properties": {"op": {"const": name}, "arg": {"$ref": "#/$defs/E"}, "x": {"pattern": "^a"}},
+                "required": ["op", "arg"],
+            }
+            for name in ("Not", "And", "Or")
+        },
+    },
+}
+
+
+def expression(depth: int, leaf: Any) -> Any:
+    for level in range(depth):
+        leaf = {"op": ("Not", "And", "Or")[level % 3], "arg": leaf}
+    return leaf
+
+
+@pytest.mark.parametrize("depth", [1, 3, 12, 60, 400])
+def test_nested_unions_are_explained_in_good_time(depth: int):
+    schema = compile_raw(EXPRESSION)
+    assert schema.accepts(expression(depth, {"leaf": 1}))
+    for leaf in ({"leaf": "x"}, {"op": "Not", "arg": {"leaf": 1}, "x": "b"}, 5):
+        start = time.monotonic()
+        violations = schema.violations(expression(depth, leaf), "")
+        hints = argument_hints(schema, expression(depth, leaf))
+        assert violations
+        assert len(hints) <= 5
+        assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "$defs": {
+                **{
+                    f"r{i}": {"allOf": [{"$ref": f"#/$defs/r{i + 1}"}, {"$ref": f"#/$defs/r{i + 1}"}]}
+                    for i in range(30)
+                },
+                "r30": {"type": "array"},
+            },
+            "$ref": "#/$defs/r0",
+        },
+        {
+            "$defs": {
+                **{
+                    f"r{i}": {"allOf": [{"anyOf": [{"$ref": f"#/$defs/r{i + 1}"}]}], "unevaluatedItems": False}
+                    for i in range(20)
+                },
+                "r20": {"type": "array", "items": {"$ref": "#/$defs/r0"}},
+            },
+            "$ref": "#/$defs/r0",
+        },
+    ],
+)
+def test_documents_that_multiply_are_refused(document: Any):
+    with pytest.raises(JsonSchemaError, match="applies more than 20,000 schemas to one value"):
+        compile_raw(document)
 
 
 @pytest.mark.parametrize(
