@@ -75,6 +75,7 @@ class Agent:
         self._turn_signal: AbortController | None = None
         self._driver: asyncio.Task[None] | None = None
         self._detach: list[Callable[[], object]] = []
+        self._ended: list[Callable[[], object]] = []
         self._ending: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -180,6 +181,10 @@ class Agent:
         """Call ``detach`` when the scope is unwound: what takes the agent off the list of those alive."""
         self._detach.append(detach)
 
+    def on_ended(self, ended: Callable[[], object]) -> None:
+        """Call ``ended`` when the agent's end is over, its session included."""
+        self._ended.append(ended)
+
     def dispose(self) -> Awaitable[None]:
         """End the agent: cancel, drain, unwind the scope, detach the agent, detach its session (D15).
 
@@ -199,4 +204,8 @@ class Agent:
             for detach in self._detach:
                 detach()
             self.ctx.root.bus.emit(AGENT_DISPOSED, self)
-            await self.session.close()
+            try:
+                await self.session.close()
+            finally:
+                for ended in self._ended:
+                    ended()

@@ -88,7 +88,8 @@ class Agents:
 
         agent.on_detach(release)
         agent.on_detach(lambda: self._alive.pop(name, None))
-        self._context.effect(lambda: agent.dispose, f'agent "{name}"')
+        # An agent that has ended by itself must not be kept, with its history, until the application ends.
+        agent.on_ended(self._context.effect(lambda: agent.dispose, f'agent "{name}"').leave_owner)
         agent.ctx.bus.emit(SESSION_START, agent, scope=agent.scope)
         return agent
 

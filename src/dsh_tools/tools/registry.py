@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from ..errors import (
     DuplicateToolError,
@@ -19,11 +18,9 @@ from ..errors import (
     RestrictionError,
     UnknownRestrictionError,
 )
+from ..kernel.scope import Scope
 from .registered import RegisteredTool
 from .visibility import Layer, Mask, Mode, View, fold_view, known_names
-
-if TYPE_CHECKING:
-    from ..kernel.scope import Scope
 
 __all__ = ["RESERVED_NAME", "ToolRegistry"]
 
@@ -44,7 +41,8 @@ class ToolRegistry:
         self._global = Layer()
         self._scoped: weakref.WeakKeyDictionary[Scope, Layer] = weakref.WeakKeyDictionary()
         self._global_view: View | None = None
-        self._views: weakref.WeakKeyDictionary[Scope, tuple[Sequence[Scope], View]] = weakref.WeakKeyDictionary()
+        # With the count of parent links it was folded at. A value must not hold its own key, or no scope ever goes.
+        self._views: weakref.WeakKeyDictionary[Scope, tuple[int, View]] = weakref.WeakKeyDictionary()
 
     # ── reading ───────────────────────────────────────────────────────────────
 
@@ -54,12 +52,12 @@ class ToolRegistry:
             if self._global_view is None:
                 self._global_view = fold_view((self._global,), self.default_mode, self.transport)
             return self._global_view
-        chain = scope.chain()
+        links = Scope.links
         cached = self._views.get(scope)
-        if cached is not None and cached[0] == chain:
+        if cached is not None and cached[0] == links:
             return cached[1]
-        view = fold_view(self._layers(chain), self.default_mode, self.transport)
-        self._views[scope] = (chain, view)
+        view = fold_view(self._layers(scope.chain()), self.default_mode, self.transport)
+        self._views[scope] = (links, view)
         return view
 
     def known(self, scope: Scope | None) -> dict[str, None]:
