@@ -16,10 +16,6 @@ from dsh_tools.messages import ToolResultBlock, UserMessage
 from dsh_tools.model import ScriptedModel, call, say
 from dsh_tools.services import (
     JobRun,
-    JobsPlugin,
-    JobToolsPlugin,
-    PromptHistoryPlugin,
-    RepeatReminderPlugin,
     kept_fingerprints,
     task_work,
 )
@@ -33,9 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_leaks")
 async def world(*script: Any) -> AsyncGenerator[tuple[Context, Agent, asyncio.Event]]:
     """An agent with a tool ``build`` that starts a job, which ends when the event is set."""
     finish = asyncio.Event()
-    async with standard() as ctx:
-        for plugin in (JobsPlugin(), JobToolsPlugin(), PromptHistoryPlugin(), RepeatReminderPlugin()):
-            await ctx.plugin(plugin)
+    async with standard(job_tools={}, repeat_reminder={}) as ctx:
         agent = await ctx.agents.create("main", ScriptedModel(script))
 
         async def work(run: JobRun) -> str:
