@@ -27,7 +27,7 @@ test: ## run all tests
 	@scripts/venv.sh test
 	@scripts/system-packages.sh
 	@scripts/npm-packages.sh
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 check: ## format, lint, types, layers, generated files in step
 	@scripts/venv.sh test
