@@ -100,7 +100,6 @@ class CallLane(Generic[T]):
         """Queue a call; it starts when its turn comes."""
         slot = Slot(call, tag)
         if self._is_idle and self._context is not None:
-            self._lone_busy = True
             self._started.append(slot)
             slot.task = asyncio.create_task(self._run_lone(slot), context=self._context.copy())
         else:
@@ -160,6 +159,7 @@ class CallLane(Generic[T]):
         for slot in self._started:
             if slot.in_flight and slot.task is not None:
                 slot.task.cancel()
+                slot.task.add_done_callback(self._body_done)
 
     # ── a call that is alone ──────────────────────────────────────────────────
 
@@ -171,6 +171,7 @@ class CallLane(Generic[T]):
 
     async def _run_lone(self, slot: Slot[T]) -> None:
         """Take the only call there is to its commit; calls that come meanwhile may overlap its body."""
+        self._lone_busy = True
         try:
             slot.exclusive = self._tools.execution_mode(slot.call) != "parallel"
             self._owner.starting(slot)
