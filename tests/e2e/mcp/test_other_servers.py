@@ -209,8 +209,9 @@ async def test_a_program_that_is_not_there_or_speaks_no_protocol(ctx: Context, c
     off = {"reconnect": {"enabled": False}, "fail_on_startup_error": False}
     await mount_stdio(ctx, "missing", "no-such-program-anywhere", **off)
     assert "No such file" in caplog.text
-    await mount_stdio(ctx, "mute", sys.executable, "-c", "print('hello')", **off)
+    await mount_stdio(ctx, "mute", sys.executable, "-c", "print('hello'); exit('no licence')", **off)
     assert 'MCP server "mute": cannot connect' in caplog.text
+    assert "the server's last words: no licence" in caplog.text
     assert ctx.tools.schemas() == []
 
 

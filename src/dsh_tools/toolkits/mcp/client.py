@@ -259,9 +259,13 @@ def _reporter(run: ToolRunContext) -> Any:
 
 
 def _reason(error: BaseException | None) -> str:
-    """The innermost failure of a group, in words."""
-    while isinstance(error, BaseExceptionGroup):
+    """The innermost failure of a group, in words, with the notes on the way to it."""
+    notes: list[str] = []
+    while True:
+        notes += getattr(error, "__notes__", [])
+        if not isinstance(error, BaseExceptionGroup):
+            break
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if error is None:
         return "the server closed the connection"
-    return f"{type(error).__name__}: {describe_exception(error)}"
+    return "; ".join([f"{type(error).__name__}: {describe_exception(error)}", *notes])

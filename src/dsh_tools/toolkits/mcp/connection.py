@@ -182,41 +182,65 @@ async def open_transport(config: McpConfig) -> AsyncGenerator[Any]:
         parameters = StdioServerParameters(
             command=config.command or "", args=config.args, env=config.env, cwd=config.cwd
         )
-        async with _stderr_to_log(config.server_name) as stderr, stdio_client(parameters, stderr) as streams:
-            yield streams
+        async with _error_output(config.server_name) as output:
+            try:
+                async with stdio_client(parameters, output.stream) as streams:
+                    yield streams
+            except Exception as error:
+                output.explain(error)
+                raise
     else:
-        patience = config.tool_call_timeout_ms / 1000 + 30
-        http = httpx2.AsyncClient(headers=config.headers, timeout=httpx2.Timeout(30, read=patience))
+        # A stream may be silent for as long as nothing happens; calls have time limits of their own.
+        http = httpx2.AsyncClient(headers=config.headers, timeout=httpx2.Timeout(30, read=None))
         async with http, streamable_http_client(config.url or "", http_client=http) as streams:
             yield streams
 
 
-@asynccontextmanager
-async def _stderr_to_log(server: str) -> AsyncGenerator[Any]:
-    """Where a server's error output goes: the log, line by line, and not the terminal."""
-    loop = asyncio.get_running_loop()
-    heard, written = os.pipe()
-    os.set_blocking(heard, False)
-    rest = bytearray()
+class _ErrorOutput:
+    """What a server writes to its error output: kept from the terminal, and at hand where the server fails."""
 
-    def read() -> None:
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._heard, written = os.pipe()
+        os.set_blocking(self._heard, False)
+        self._rest = bytearray()
+        self._last = ""
+        self.stream = os.fdopen(written, "w")
+        asyncio.get_running_loop().add_reader(self._heard, self._read)
+
+    def _read(self) -> bool:
         try:
-            data = os.read(heard, 65_536)
+            data = os.read(self._heard, 65_536)
         except BlockingIOError:
-            return
+            return False
         if not data:
-            loop.remove_reader(heard)
-        rest.extend(data)
-        *lines, last = rest.split(b"\n")
-        rest[:] = last[-_STDERR_KEPT:]
+            asyncio.get_running_loop().remove_reader(self._heard)
+        *lines, last = (self._rest + data).split(b"\n")
+        self._rest = last[-_STDERR_KEPT:]
         for line in lines:
-            _log.debug('MCP server "%s": %s', server, line[:_STDERR_KEPT].decode("utf-8", "replace"))
+            text = line[:_STDERR_KEPT].decode("utf-8", "replace").strip()
+            self._last = text or self._last
+            _log.debug('MCP server "%s": %s', self._server, text)
+        return bool(data)
 
-    loop.add_reader(heard, read)
-    stream = os.fdopen(written, "w")
+    def explain(self, error: Exception) -> None:
+        """Add the last line that the server wrote to what went wrong."""
+        while self._read():
+            pass
+        if self._last:
+            error.add_note(f"the server's last words: {self._last}")
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.stream.close()
+        asyncio.get_running_loop().remove_reader(self._heard)
+        os.close(self._heard)
+
+
+@asynccontextmanager
+async def _error_output(server: str) -> AsyncGenerator[_ErrorOutput]:
+    output = _ErrorOutput(server)
     try:
-        yield stream
+        yield output
     finally:
-        stream.close()
-        loop.remove_reader(heard)
-        os.close(heard)
+        output.close()

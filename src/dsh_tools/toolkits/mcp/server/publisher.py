@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
@@ -20,8 +20,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ....errors import HarnessError
 from ....services import ApprovalAnswer, ApprovalRequest
-from ....services.system_prompt import AssembledPrompt, AssembleRequest
-from ....tools import RESERVED_NAME, TOOL_PROGRESS, TOOLS_CHANGE, Mode, ToolExecution
+from ....services.system_prompt import AssembleRequest
+from ....tools import RESERVED_NAME, TOOL_PROGRESS, TOOLS_CHANGE, Mode, ToolExecution, ToolSchema
 from .elicitation import FORM, UNAVAILABLE, answer_of, can_elicit, elicitation
 from .listing import published_result, published_tool
 from .live import LiveCall, Question
@@ -113,17 +113,32 @@ class Publisher:
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._remember(ctx.session)
-        scope = self._context.scope
-        entries = self._context.tools.view(scope).entries
+        entries = self._context.tools.view(self._context.scope).entries
         try:
-            prompt = await self._context.system_prompt.assemble(AssembleRequest(self._context))
+            schemas, sdk = await self._shown()
         except HarnessError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message) from error
         tools = [
-            published_tool(schema, entries.get(schema.name), _description(schema.name, schema.description, prompt))
-            for schema in prompt.tools
+            published_tool(
+                schema, entries.get(schema.name), schema.description + (sdk if schema.name == RESERVED_NAME else "")
+            )
+            for schema in schemas
         ]
         return types.ListToolsResult(tools=tools)
+
+    async def _shown(self) -> tuple[Sequence[ToolSchema], str]:
+        """Return what a model would be shown, and the text that it needs to write programs.
+
+        Clients have no system prompt, so that text goes with the tool that runs them.
+
+        Raises:
+            HarnessError: programs are wanted, and nothing can run them.
+        """
+        if self._context.get("system_prompt") is None:
+            return self._context.tools.schemas(self._context.scope), ""
+        prompt = await self._context.system_prompt.assemble(AssembleRequest(self._context))
+        sections = [section.text for section in prompt.sections if section.name.startswith("tools:")]
+        return prompt.tools, "".join(f"\n\n{text}" for text in sections)
 
     def _remember(self, session: ServerSession) -> None:
         """Keep a connection of the older protocol, so that it can be told of changes."""
@@ -221,14 +236,6 @@ class Publisher:
         task = asyncio.get_running_loop().create_task(_report(running[1], value, next(self._ids)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _description(name: str, description: str, prompt: AssembledPrompt) -> str:
-    """What clients read about a tool. They have no system prompt, so the SDK goes with the tool that needs it."""
-    if name != RESERVED_NAME:
-        return description
-    sections = [section.text for section in prompt.sections if section.name.startswith("tools:")]
-    return "\n\n".join([description, *sections])
 
 
 async def _ask(ctx: ServerRequestContext[Any, Any], question: Question) -> ApprovalAnswer:
