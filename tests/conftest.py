@@ -4,7 +4,7 @@ Markers
     ``needs("rg")``       the test needs a program of the system (``scripts/system-packages.txt`` lists them)
     ``field("field-001")`` the test covers a case of ``tests/field/field-cases.json``
     ``limit(seconds)``    the test may take this long instead of the usual limit
-    ``soak``              the test has long figures, which ``make soak`` chooses
+    ``soak``              the test has long figures, which ``make soak`` chooses; every test with ``figure`` has it
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ settings.register_profile("soak", deadline=None, max_examples=2000)
 settings.load_profile("soak" if SOAK else "test")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a ``needs`` marker that names a program nobody knows how to install."""
+    """Mark tests with long figures; refuse a ``needs`` marker that names a program nobody knows how to install."""
     for item in items:
+        if "figure" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.soak)
         for marker in item.iter_markers("needs"):
             unknown = [name for name in marker.args if name not in known_programs()]
             if unknown or not marker.args:

@@ -12,13 +12,13 @@ from tests.support.programs import find_program, known_programs
 ROOT = Path(__file__).parents[2]
 
 
-def run_tests(folder: Path, source: str, **environment: str) -> str:
+def run_tests(folder: Path, source: str, *options: str, **environment: str) -> str:
     module = folder / "test_example.py"
     module.write_text("import asyncio, pytest\n\n" + source, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "-p", "tests.conftest"]
     cleaned = {name: value for name, value in os.environ.items() if not name.startswith("DSH_TOOLS_")}
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-rs", "--rootdir", str(folder), str(module)],
+        [*command, "-p", "no:cacheprovider", "-rs", "--rootdir", str(folder), *options, str(module)],
         cwd=ROOT,
         env=cleaned | environment,
         capture_output=True,
@@ -74,6 +74,11 @@ def test_figures_are_reduced_unless_soaking(tmp_path: Path):
     source = "def test_one(figure): print('figure', figure(3, 3000)); assert 0\n"
     assert "figure 3\n" in run_tests(tmp_path, source)
     assert "figure 3000\n" in run_tests(tmp_path, source, DSH_TOOLS_SOAK="1")
+
+
+def test_soaking_chooses_every_test_with_long_figures(tmp_path: Path):
+    source = "def test_one(figure): pass\n\ndef test_two(): pass\n"
+    assert "1 passed, 1 deselected" in run_tests(tmp_path, source, "-m", "soak")
 
 
 def test_programs_are_found_on_the_search_path():

@@ -62,7 +62,6 @@ async def resumed(store: Path, effects: Path) -> None:
         assert ran == [int(line) for line in effects.read_text().splitlines()] if effects.exists() else True
 
 
-@pytest.mark.soak
 @pytest.mark.limit(900)
 def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(tmp_path: Path, figure: Any) -> None:
     # HOST-126 to 129, field-079: whenever the process dies

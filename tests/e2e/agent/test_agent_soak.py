@@ -38,7 +38,6 @@ async def agent_life(ctx: Any, name: str, calls: int, settled: Counter[str]) -> 
     await agent.dispose()
 
 
-@pytest.mark.soak
 @pytest.mark.limit(900)
 async def test_memory_stays_flat_over_many_calls(tmp_path: Path, figure: Any) -> None:
     # Resident memory once the first five agents are gone is the base; the rest may add a tenth of it at most.
