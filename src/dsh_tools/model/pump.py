@@ -43,7 +43,13 @@ async def pumped(
             end = Finish("aborted") if signal.aborted else ModelFailed(describe(error))
         events.put_nowait(end)
 
+    def ended(done: asyncio.Task[None]) -> None:
+        # An abort in the tick in which the task was made cancels it before it can say anything.
+        if done.cancelled():
+            events.put_nowait(Finish("aborted"))
+
     task = asyncio.create_task(run(), name="model-stream")
+    task.add_done_callback(ended)
     remove = signal.add_callback(task.cancel)
     try:
         while True:

@@ -1,0 +1,31 @@
+"""A stream ends, whenever it is aborted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dsh_tools.kernel import AbortController
+from dsh_tools.model import Finish, ModelFailure
+from dsh_tools.model.pump import pumped
+
+
+async def test_an_abort_before_the_producer_began_ends_the_stream(no_leaks: None) -> None:
+    controller = AbortController()
+    began: list[bool] = []
+
+    async def produce(emit: Any) -> Finish:
+        began.append(True)
+        return Finish("stop")
+
+    stream = pumped(produce, controller.signal, lambda error: ModelFailure("X", str(error)))
+    first = asyncio.ensure_future(anext(stream))
+    # The reader has made its task by now, and the task has not run.
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(controller.abort)
+    controller.abort()
+    event = await asyncio.wait_for(first, 5)
+    assert isinstance(event, Finish)
+    assert event.reason == ("stop" if began else "aborted")
+    assert not began
+    await stream.aclose()
