@@ -66,7 +66,13 @@ async def inspected(config: dict[str, Any] | None = None, **settings: Any) -> As
     """An application with the default composition, and the page that watches it."""
     async with standard(**settings) as ctx:
         await ctx.plugin(InspectorPlugin(), config or {})
-        yield ctx, cast("Inspector", ctx.require("inspector"))
+        try:
+            yield ctx, cast("Inspector", ctx.require("inspector"))
+        finally:
+            # A test that failed half way must not wait for answers that nobody gives.
+            for agent in ctx.agents:
+                agent.cancel()
+                await agent.idle()
 
 
 def show_tool(
@@ -124,14 +130,18 @@ def every_card() -> list[ToolDefinition]:
             GenericCall('Search for "total"', "search"),
             SearchMatches(
                 (
-                    FileMatches("src/cart.py", (LineMatch(12, "    def total(self) -> int:"), LineMatch(40, "total += 1"))),
+                    FileMatches(
+                        "src/cart.py", (LineMatch(12, "    def total(self) -> int:"), LineMatch(40, "total += 1"))
+                    ),
                     FileMatches("tests/test_cart.py", (LineMatch(7, "assert cart.total() == 42"),)),
                 ),
                 True,
                 17,
             ),
         ),
-        show_tool("list", GenericCall("*.py", "search"), SearchPaths(("src/cart.py", "src/greet.py", "setup.py"), False, 3)),
+        show_tool(
+            "list", GenericCall("*.py", "search"), SearchPaths(("src/cart.py", "src/greet.py", "setup.py"), False, 3)
+        ),
         show_tool(
             "look",
             GenericCall("Read src/prices.py", "read"),
@@ -142,7 +152,9 @@ def every_card() -> list[ToolDefinition]:
             GenericCall("Search the web", "fetch"),
             WebSearch(
                 (
-                    WebSource("https://example.org/cents", "Money in cents", "Why prices are kept as integers.", "2026-03-01"),
+                    WebSource(
+                        "https://example.org/cents", "Money in cents", "Why prices are kept as integers.", "2026-03-01"
+                    ),
                     WebSource("https://example.org/round", "Rounding", "Half to even, and why."),
                 ),
                 False,
@@ -150,7 +162,9 @@ def every_card() -> list[ToolDefinition]:
             ),
         ),
         show_tool("fetch", GenericCall("Fetch a page", "fetch"), WebFetch("https://example.org/cents", 200, True)),
-        show_tool("picture", GenericCall("A picture"), content=[ImageBlock(png(), "image/png"), TextBlock("a gradient")]),
+        show_tool(
+            "picture", GenericCall("A picture"), content=[ImageBlock(png(), "image/png"), TextBlock("a gradient")]
+        ),
     ]
 
 

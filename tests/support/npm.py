@@ -19,3 +19,14 @@ def npm_program(name: str) -> str:
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
     return str(found)
+
+
+def npm_file(package: str, path: str) -> Path:
+    """A file of a package; where it is not installed the test is skipped, or fails where programs are required."""
+    found = FOLDER.parent / package / path
+    if not found.is_file():
+        reason = f"{package} is missing (scripts/npm-packages.sh installs it)"
+        if os.environ.get("DSH_TOOLS_REQUIRE_PROGRAMS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return found

@@ -13,7 +13,7 @@ from ..content import content_text
 from ..errors import ConfigError, HarnessError
 from ..kernel import AbortController, Scope
 from ..messages import record_json
-from ..schema import to_python, to_typescript
+from ..schema import SdkTool, render_sdk_python, to_typescript
 from ..session import ReplayedCall, replay_calls
 from ..tools import PresentedResult, ToolCall, view_of_call, view_of_result
 from ..tools.cards import view_to_json
@@ -207,9 +207,15 @@ def describe_tool(entry: RegisteredTool) -> dict[str, Any]:
         "overlaps": definition.is_concurrency_safe is not None,
         "typescript": to_typescript(entry.schema.parameters),
         "typescriptOutput": to_typescript(entry.output),
-        "python": to_python(entry.schema.parameters),
-        "pythonOutput": to_python(entry.output),
+        "python": _python(entry),
     }
     if definition.timeout_ms is not None:
         described["timeoutMs"] = definition.timeout_ms
     return clip(described)[0]
+
+
+def _python(entry: RegisteredTool) -> str:
+    """The SDK text of this one tool, without the fence around it."""
+    schema = entry.schema
+    fenced = render_sdk_python([SdkTool(schema.name, "", schema.parameters, entry.output)])
+    return "\n".join(line for line in fenced.split("\n") if not line.startswith("```"))

@@ -72,7 +72,7 @@ async def test_the_demo_is_watched_and_its_question_answered_in_the_page(
         await picture(page, "timeline")
 
 
-async def test_of_two_pages_the_first_answer_counts_and_the_other_sees_it(new_page: Any, no_leaks: None) -> None:
+async def test_of_two_pages_the_first_answer_counts_and_the_other_sees_it(no_leaks: None, new_page: Any) -> None:
     async with inspected() as (ctx, inspector):
         ctx.tools.register(show_tool("deploy"))
         ctx.on(PRE_EXECUTE, lambda execution, proceed: Ask("production"))
@@ -104,8 +104,9 @@ async def test_allowing_for_the_session_asks_once(new_page: Any) -> None:
         turn = asyncio.create_task(agent.run("go"))
         await page.get_by_role("button", name="Allow deploy for this session").click()
         await asyncio.wait_for(turn, 20)
-        asked = [event for event in agent.session.events if event.type == "approval/asked"]
-        assert len(asked) == 1
+        decided = [event.data for event in agent.session.events if event.type == "approval/decided"]
+        assert [one["outcome"] for one in decided] == ["allowed-once", "allowed-once"]
+        assert decided[0]["remember"] == "tool"
 
 
 async def test_a_question_and_the_page_survive_a_restart_of_the_server(new_page: Any) -> None:
@@ -162,7 +163,9 @@ async def test_every_card_is_drawn(new_page: Any, picture: Any) -> None:
         await agent.run("Show me every card.")
         page = await new_page(inspector.url, height=2600)
         await expect(page.locator("section.card")).to_have_count(len(names))
-        for name, kind in zip(names, ["generic", "terminal", "diff", "search", "search", "read", "web", "web", "generic"]):
+        for name, kind in zip(
+            names, ["generic", "terminal", "diff", "search", "search", "read", "web", "web", "generic"]
+        ):
             card = page.locator(f'section.card[aria-label^="{name}:"]')
             await expect(card).to_have_class(f"card ok is-{kind}")
             await picture(card, f"card-{name}")

@@ -20,7 +20,7 @@ export function callCard(item, context = {}, level = 0) {
   const title = titleOf(item);
   const took = item.endTime ? duration(item.endTime - item.time) : "";
   const code = item.code && item.state !== "ok" ? item.code : "";
-  const heading = h(level ? "h4" : "h3", { class: "card-head" },
+  const heading = h(level ? "h3" : "h2", { class: "card-head" },
     h("span", { class: "mark", "aria-hidden": "true" }, symbol),
     h("bdi", { class: isCommand(item) ? "title command" : "title" }, title),
     h("span", { class: "tool" }, plain(item.name)),
@@ -114,7 +114,7 @@ function matchParts(view, item, context) {
   const limit = options.ui.files ?? 12;
   const parts = view.files.slice(0, limit).map((file) =>
     h("div", { class: "file" }, h("p", { class: "path" }, plain(file.path)),
-      h("div", { class: "pre numbered", tabindex: "0", role: "region", "aria-label": `Matches in ${plain(file.path)}` },
+      h("div", { class: "pre numbered", tabindex: "0", role: "group", "aria-label": `Matches in ${plain(file.path)}` },
         file.matches.slice(0, 30).map((match) => h("div", { class: "line" },
           h("span", { class: "no" }, String(match.lineNumber)),
           h("span", { class: "content" }, ...textNodes(match.line.slice(0, 1000))))))));

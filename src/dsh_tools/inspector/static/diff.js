@@ -120,7 +120,7 @@ function fileTable({ diff, lines }, split) {
   const kind = diff.oldText === null ? " (new text)" : "";
   return h("figure", { class: "diff" },
     h("figcaption", { class: "path" }, plain(diff.path) + kind),
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Changes to ${plain(diff.path)}` },
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Changes to ${plain(diff.path)}` },
       h("table", { class: split ? "split" : "inline" }, h("tbody", {}, rows))),
     lines.length > MAX_LINES ? h("p", { class: "more" }, `${count(lines.length - MAX_LINES, "more line")} not shown`) : null);
 }

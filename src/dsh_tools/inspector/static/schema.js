@@ -45,7 +45,7 @@ export function schemaTable(schema) {
   const rows = [];
   rowsOf(schema ?? {}, 0, rows);
   if (!rows.length) return h("p", { class: "none" }, "It takes no named parameters.");
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Parameters" },
+  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Parameters" },
     h("table", { class: "list schema" },
       h("thead", {}, h("tr", {}, ["Name", "Type", "Required", "About"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows)));

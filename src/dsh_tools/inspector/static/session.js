@@ -215,7 +215,7 @@ export class SessionPage {
   said(item, who, kind) {
     const reasoning = item.content.filter((block) => block.type === "reasoning");
     const rest = item.content.filter((block) => block.type !== "reasoning");
-    return h("section", { class: `said ${kind}`, "aria-label": who }, h("h3", { class: "who" }, who),
+    return h("section", { class: `said ${kind}`, "aria-label": who }, h("h2", { class: "who" }, who),
       reasoning.length ? h("details", { class: "reasoning" }, h("summary", {}, "Reasoning"), reasoning.map((block) => h("p", { class: "prose" }, ...textNodes(block.text)))) : null,
       rest.map((block) => block.type === "text" && block.text.length < 20000
         ? h("p", { class: "prose", dir: "auto" }, ...textNodes(block.text))
@@ -224,7 +224,7 @@ export class SessionPage {
   }
 
   partial(item) {
-    return h("section", { class: "said model writing", "aria-label": "Model, writing" }, h("h3", { class: "who" }, "Model · writing"),
+    return h("section", { class: "said model writing", "aria-label": "Model, writing" }, h("h2", { class: "who" }, "Model · writing"),
       item.reasoning ? h("p", { class: "prose reasoning dim" }, ...textNodes(item.reasoning.slice(-4000))) : null,
       h("p", { class: "prose" }, ...textNodes(item.text.slice(-20000)), h("span", { class: "caret", "aria-hidden": "true" })));
   }

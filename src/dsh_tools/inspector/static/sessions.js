@@ -25,7 +25,7 @@ export class SessionsPage {
           h("label", { for: searchId }, "Search in calls, results and messages"),
           h("span", { class: "row" }, this.field, h("button", { type: "submit" }, "Search")))),
       this.hits,
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of sessions" },
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "List of sessions" },
         h("table", { class: "list" },
           h("thead", {}, h("tr", {}, ["About", "Started", "Last event", "Events", "Export"].map((text) => h("th", { scope: "col" }, text)))),
           this.body)),
@@ -48,7 +48,7 @@ export class SessionsPage {
         h("span", { class: "dim under" }, [session.id, session.cwd, session.parent ? `from ${session.parent}` : null].filter(Boolean).map(plain).join(" · "))),
       h("td", {}, moment(session.createdAt)), h("td", {}, moment(session.updatedAt)),
       h("td", { class: "right" }, session.length.toLocaleString("en")),
-      h("td", {}, h("a", { href: address("/api/export", { session: session.id }), download: "", "aria-label": `Export ${plain(session.id)}` }, "JSON lines")))));
+      h("td", {}, h("a", { href: address("/api/export", { session: session.id }), download: "" }, "JSON lines", h("span", { class: "sr" }, ` of ${plain(session.id)}`))))));
     if (!found.length) {
       this.body.append(h("tr", {}, h("td", { colspan: 5, class: "none" }, this.app.sessions.length ? "No session fits the filter." : "No sessions are kept here yet.")));
     }

@@ -24,7 +24,7 @@ export function textBody(text, options = {}) {
     const shown = lines.slice(from, from + limit);
     const first = (options.numbers ?? 1) + from;
     const pre = h("div", {
-      class: options.numbers ? "pre numbered" : "pre", tabindex: "0", role: "region", "aria-label": options.label ?? "Text",
+      class: options.numbers ? "pre numbered" : "pre", tabindex: "0", role: "group", "aria-label": options.label ?? "Text",
     }, shown.map((line, at) => lineElement(line, first + at, options, ui)));
     const left = lines.length - shown.length;
     const opens = (label, amount) => h("button", {

@@ -78,9 +78,9 @@ export class TimelineView {
     name.style.paddingInlineStart = `${Math.min(call.depth, 6) * 0.9}rem`;
     return h("button", {
       type: "button", class: `tl-row ${call.outcome}`, "data-seq": call.seq, onclick: show, onfocus: show, onmouseenter: show,
-      "aria-label": `${plain(call.name)}, ${said}, ${duration(until - call.start)}${stages ? `: ${stages}` : ""}`,
     }, name, h("span", { class: "track" }, spans.map((span) => bar(span, scale))),
-    h("span", { class: "tl-end" }, h("span", { class: "mark" }, symbol), ` ${call.end ? duration(call.end - call.start) : "running"}`));
+    h("span", { class: "tl-end" }, h("span", { class: "mark", "aria-hidden": "true" }, symbol), ` ${call.end ? duration(until - call.start) : "running"}`),
+    h("span", { class: "sr" }, ` ${said}${stages ? `: ${stages}` : ""}`));
   }
 
   show(call, spans, said) {

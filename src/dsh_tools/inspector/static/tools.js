@@ -101,7 +101,7 @@ export class ToolsPage {
       h("h3", {}, "Signatures"),
       h("div", { class: "signatures" },
         h("div", {}, h("h4", {}, "TypeScript"), textBody(`(args: ${tool.typescript}) => Promise<${tool.typescriptOutput}>`, { family: "c", label: "TypeScript signature" })),
-        h("div", {}, h("h4", {}, "Python"), textBody(`args: ${tool.python}\nreturns: ${tool.pythonOutput}`, { family: "python", label: "Python signature" }))),
+        h("div", {}, h("h4", {}, "Python"), textBody(tool.python, { family: "python", label: "Python signature" }))),
       this.data.calls ? [h("h3", {}, "Call it"), callForm(tool, this.scope)] : null,
       h("h3", {}, "Recent calls"), this.recent(tool.name));
   }
@@ -112,7 +112,7 @@ export class ToolsPage {
     const percent = Math.round((figure.failures / figure.calls) * 100);
     return h("div", {},
       h("p", {}, `${count(figure.calls, "call")} in the newest sessions, ${percent} % failed.`),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Recent calls of ${plain(name)}` },
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Recent calls of ${plain(name)}` },
         h("table", { class: "list" },
           h("thead", {}, h("tr", {}, ["When", "Took", "Outcome", "Result"].map((text) => h("th", { scope: "col" }, text)))),
           h("tbody", {}, figure.recent.map((call) => h("tr", {},

@@ -1,6 +1,6 @@
 // A long list of which only the part in sight is in the document. Heights are guessed until they are measured.
 
-const AHEAD = 700;
+const AHEAD = 500;
 
 export class VirtualList {
   /**
