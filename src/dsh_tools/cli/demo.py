@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rich.rule import Rule
 from rich.text import Text
 
+from ..code_runtime import CodeRuntimeConfig
 from ..errors import ConfigError
 from ..inspector import InspectorPlugin, StageTimesPlugin
 from ..kernel import Context
@@ -23,6 +25,7 @@ from ..toolkits.search import SearchPlugin
 from ..toolkits.shell import ShellPlugin
 from ..tools import tool
 from .config import CommandConfig
+from .demo_code import run_code_demo
 from .demo_script import DEMO_RULES, QUESTION, demo_model
 from .inspect import mount_inspector
 from .runtime import open_app, run_verb
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 DEFAULT_STORE = Path(".dsh-tools/demo.sqlite")
+
+
+class DemoMode(StrEnum):
+    """What the demo shows."""
+
+    NATIVE = "native"
+    CODE = "code"
 
 
 @tool(timeout_ms=700)
@@ -49,6 +59,9 @@ async def deep_scan(path: str) -> str:
 def demo(
     folder: Annotated[Path, typer.Option("--folder", help="The folder the tools read and search.")] = Path(),
     store: Annotated[Path, typer.Option("--store", help="The SQLite file that keeps the session.")] = DEFAULT_STORE,
+    mode: Annotated[
+        DemoMode, typer.Option("--mode", help="native: calls by the model; code: the same job by a program, beside it.")
+    ] = DemoMode.NATIVE,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
     page: Annotated[
         bool, typer.Option("--inspect", help="Serve the inspector's page, where the question can be answered, too.")
@@ -65,9 +78,12 @@ def demo(
         root = folder.resolve()
         if not root.is_dir():
             raise ConfigError(f"--folder {folder}: is not a folder")
-        settings = CommandConfig(
-            sessions=SessionsConfig(path=str(store)), policy=PolicyConfig.model_validate({"rules": DEMO_RULES})
-        )
+        sessions = SessionsConfig(path=str(store))
+        if mode is DemoMode.CODE:
+            async with open_app(CommandConfig(sessions=sessions, code=CodeRuntimeConfig()), mount_plugins=False) as ctx:
+                reason = await run_code_demo(ctx, root, store)
+            return 0 if reason.__class__.__name__ == "Completed" else 1
+        settings = CommandConfig(sessions=sessions, policy=PolicyConfig.model_validate({"rules": DEMO_RULES}))
         async with open_app(settings, mount_plugins=False) as ctx:
             await _mount_demo(ctx, root, yes, page)
             if page:
