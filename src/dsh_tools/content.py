@@ -82,5 +82,3 @@ def content_text(content: Sequence[ContentBlock]) -> str:
         else:
             parts.append(f"[{block.__struct_config__.tag} content]")
     return "\n".join(parts)
-
-
