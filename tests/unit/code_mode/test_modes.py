@@ -124,7 +124,7 @@ async def test_the_mode_is_the_scopes_own() -> None:
 
 
 async def test_an_agent_may_opt_out() -> None:
-    # CODE-9
+    # CODE-9, PIPE-59
     async with prompting("code") as ctx:
         agent = ctx.create_scope("agent")
         agent.tools.present_as("native")
