@@ -46,6 +46,7 @@ def test_our_verdict_is_the_librarys(pair: tuple[Schema, Any]):
     if expected is not None:
         assert (own == []) == expected
     assert schema.accepts(value) == (own == [])
+    assert schema.check(value) == own
 
 
 @MODERATE

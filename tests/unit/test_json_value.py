@@ -526,3 +526,10 @@ def test_literals_are_exact_for_integers():
 def test_the_value_type_can_be_part_of_a_union_at_run_time():
     assert (JsonValue | None) == JsonValue
     assert bytes in (JsonValue | bytes).__args__
+
+
+def test_a_message_shows_only_the_beginning_of_a_long_token():
+    for text in ("k" * 1_000_000, "1" * 500 + "e" + "9" * 1_000_000):
+        with pytest.raises(JsonTextError) as caught:
+            parse_json(text)
+        assert len(str(caught.value)) < 200

@@ -83,7 +83,7 @@ class _Reader:
                 self.at = len(text)
                 raise self._fault("the text ends too early")
             hint = f"; write {_HINTS[word]}" if word in _HINTS else ""
-            raise self._fault(f"{word} is not JSON{hint}")
+            raise self._fault(f"{_shown(word)} is not JSON{hint}")
         self.at = match.end()
         return _LITERALS[word], False
 
@@ -192,8 +192,7 @@ class _Reader:
         else:
             value = float(token)
             if value - value != 0.0:
-                shown = token if len(token) <= 40 else token[:37] + "..."
-                raise self._fault(f"number {shown} is out of range")
+                raise self._fault(f"number {_shown(token)} is out of range")
         self.at = match.end()
         if self.text[self.at : self.at + 1] in (".", "e", "E") or self.text[self.at : self.at + 1].isdigit():
             self.at = match.start()
@@ -246,3 +245,8 @@ def _bracket_depth(text: str) -> int:
         elif char in "]}":
             depth -= 1
     return deepest
+
+
+def _shown(token: str) -> str:
+    """Return a token as a message shows it: cut where it is long."""
+    return token if len(token) <= 40 else token[:37] + "..."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import copysign
+from types import CoroutineType
 from typing import Any, cast
 
 from ..errors import LossyJsonError
@@ -96,6 +97,8 @@ def scalar_fault(value: object) -> str | None:
     for base in (dict, list, str, int, float):
         if isinstance(value, base):
             return f"{kind.__name__} is a subclass of {base.__name__}, not a plain JSON value"
+    if kind is CoroutineType:
+        return "coroutine is not a JSON value; await it"
     return f"{kind.__name__} is not a JSON value"
 
 

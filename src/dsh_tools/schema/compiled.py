@@ -9,7 +9,7 @@ from ..errors import JsonSchemaError
 from ..json_value import FrozenDict, exceeds_depth, snapshot
 from .dsl import lower_parameters, lower_value
 from .json_schema import check_document
-from .native import MAX_NATIVE_DEPTH, NATIVE_FAULTS, follows_values, native_validator
+from .native import MAX_NATIVE_DEPTH, NATIVE_FAULTS, follows_values, native_validator, reads_as_it_is
 from .nodes import Node, find_circle
 from .validate import Validator
 
@@ -76,10 +76,30 @@ class Schema:
         native = self._native
         if native is not None and not (self._gated and _too_deep(value, depth)):
             try:
-                return native(value)
+                if native(value):
+                    return True
+                if reads_as_it_is(value):
+                    return False
             except NATIVE_FAULTS:
                 pass
         return not self._own.faults(value, "value", lossless=True)
+
+    def check(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+        """Do what :meth:`violations` does, by way of the fast verdict: the way to judge a value that is probably valid.
+
+        Args:
+            value: a lossless JSON value.
+            path: what the value is called in the messages.
+            depth: how deep its containers nest, if the caller knows.
+        """
+        native = self._native
+        if native is not None and not (self._gated and _too_deep(value, depth)):
+            try:
+                if native(value):
+                    return []
+            except NATIVE_FAULTS:
+                pass
+        return self._own.violations(value, path, lossless=True)
 
     def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
         """List what is wrong with a lossless value, in the contract's wording; empty when it is valid (SCHEMA-D).

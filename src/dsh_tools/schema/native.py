@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 from msgspec import UNSET
 
 from .nodes import (
@@ -37,6 +38,7 @@ __all__ = [
     "follows_values",
     "is_shallow",
     "native_validator",
+    "reads_as_it_is",
     "refuse_retrieval",
     "shallow_nodes",
 ]
@@ -72,6 +74,7 @@ CONSTRAINT_KEYWORDS = frozenset(
 )
 """The constraints that are enforced; others (``format``, say) are annotations."""
 
+_encode = msgspec.json.Encoder().encode
 _SCALAR_TYPES: dict[type[Any], str] = {
     StringNode: "string",
     NumberNode: "number",
@@ -79,6 +82,19 @@ _SCALAR_TYPES: dict[type[Any], str] = {
     BooleanNode: "boolean",
     NullNode: "null",
 }
+
+
+def reads_as_it_is(value: object) -> bool:
+    """Whether native code sees a lossless value as it is, so that its refusal stands.
+
+    It takes an integer of more than 4,300 digits, which Python cannot write, for no number, and knows no lone
+    surrogates; the encoder stumbles over the same.
+    """
+    try:
+        _encode(value)
+    except NATIVE_FAULTS:
+        return False
+    return True
 
 
 def refuse_retrieval(uri: str) -> Any:

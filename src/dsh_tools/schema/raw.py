@@ -138,6 +138,9 @@ class _RawCompiled(Schema):
             found = reworded(self._validator.iter_errors(_pruned(value)), path)
             return found or [f"{issues.quoted_path(path)} does not match its schema"]
 
+    def check(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+        return [] if self.accepts(value, depth) else self.violations(value, path, depth)
+
     def _beyond(self, value: Any, depth: int | None) -> bool:
         if self._limit is None:
             return False

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from ..json_value import FrozenDict, FrozenList, is_lossless
 from . import issues
-from .native import NATIVE_FAULTS, follows_values, native_validator, shallow_nodes
+from .native import NATIVE_FAULTS, follows_values, native_validator, reads_as_it_is, shallow_nodes
 from .nodes import (
     ArrayNode,
     MapNode,
@@ -39,7 +39,7 @@ __all__ = ["Validator"]
 
 _Steps: TypeAlias = "Generator[_Steps, None, None]"
 _Native: TypeAlias = "Callable[[Any], bool] | None"
-_Entry: TypeAlias = "tuple[str, type | None, type | None, Node, _Native]"
+_Entry: TypeAlias = "tuple[str, type | None, type | None, str | None, Node, _Native]"
 
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
 _CONTAINERS: frozenset[type] = frozenset({ObjectNode, ArrayNode, UnionNode, MapNode})
@@ -125,7 +125,13 @@ class Validator:
         known = self._entries.get(node)
         if known is None:
             known = tuple(
-                (key, *quick_types(child), child, None if _is_list_of_containers(child) else self.native(child))
+                (
+                    key,
+                    *quick_types(child),
+                    phrase_of(child),
+                    child,
+                    None if _is_list_of_containers(child) else self.native(child),
+                )
                 for key, child in node.properties.items()
             )
             self._entries[node] = known
@@ -241,7 +247,7 @@ class _Pass:
         if native is None:
             return None
         try:
-            return native(value)
+            return native(value) or (False if reads_as_it_is(value) else None)
         except NATIVE_FAULTS:
             return None
 
@@ -254,10 +260,14 @@ class _Pass:
             for name in node.required:
                 if value.get(name, UNSET) is UNSET:
                     out.append((issues.missing, (path, name), UNSET))
-        for key, quick, lossless_quick, child, native in self.owner.entries(node):
+        for key, quick, lossless_quick, phrase, child, native in self.owner.entries(node):
             item = value.get(key, UNSET)
             kind = type(item)  # pyright: ignore[reportUnknownVariableType]
             if kind is quick or item is UNSET:
+                continue
+            if quick is not None and kind is not float:
+                # A bare scalar of another type, which no closer look will change.
+                out.append((issues.must_be, (path, key), phrase))
                 continue
             if lossless and (kind is lossless_quick or (native is not None and _holds(native, item))):
                 continue

@@ -121,6 +121,10 @@ class DocumentTypedSchema(TypedSchema):
         """List what is wrong with a lossless value."""
         return self._judge.violations(value, path, depth)
 
+    def check(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+        """List what is wrong with a lossless value that is probably valid."""
+        return self._judge.check(value, path, depth)
+
 
 def _violation(problem: Problem, root: str) -> str:
     return f"{quoted_path(path_of(root, problem.path))} is not valid: {problem.message}"
