@@ -1,8 +1,10 @@
-"""``dsh-tools session``: looking at what is kept."""
+"""``dsh-tools session``: looking at what is kept, taking it elsewhere, bringing it back."""
 
 from __future__ import annotations
 
 import datetime
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -13,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..content import TextBlock
+from ..errors import SessionError
 from ..messages import AssistantMessage, UserMessage
-from ..session import EventLog, ReplayedCall, Sessions, dump_jsonl, replay_calls
+from ..session import EventLog, ReplayedCall, Sessions, dump_jsonl, load_jsonl, read_jsonl, replay_calls, write_jsonl
 from ..session.events import AssistantMessageRecord, Event, TurnEnd
 from ..terminal import make_console, plain, render_result, render_timeline
 from ..tools import PresentedResult, view_of_call, view_of_result
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["session_app"]
 
-session_app = typer.Typer(help="Look at the sessions that are kept.", no_args_is_help=True)
+session_app = typer.Typer(help="Look at the sessions that are kept; take them elsewhere.", no_args_is_help=True)
 
 
 @session_app.command("list")
@@ -80,6 +83,65 @@ def show_session(
                     typer.echo(line)
                 return 0
             _replay(ctx, await sessions.view(chosen), make_console())
+        return 0
+
+    run_verb(work, config)
+
+
+@session_app.command("export")
+def export_session(
+    session_id: Annotated[str, typer.Argument(help="The session.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; standard output by default.")
+    ] = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Write a session as JSON lines: its header, then one event a line."""
+
+    async def work(settings: CommandConfig) -> int:
+        async with open_app(settings.with_store(store), mount_plugins=False) as ctx:
+            stored = await _sessions(ctx).read(session_id)
+        if output is None:
+            for line in dump_jsonl(stored.header, stored.events):
+                typer.echo(line)
+            return 0
+        try:
+            write_jsonl(output, stored.header, stored.events)
+        except OSError as error:
+            typer.echo(f"dsh-tools: {output}: cannot be written: {error.strerror or error}", err=True)
+            return 1
+        return 0
+
+    run_verb(work, config)
+
+
+@session_app.command("import")
+def import_session(
+    file: Annotated[Path, typer.Argument(help="What export wrote; - reads standard input.")],
+    new_id: Annotated[str | None, typer.Option("--id", help="Keep it under this id instead of its own.")] = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Keep a session that was exported elsewhere, and print its id. Nothing of it is run."""
+
+    async def work(settings: CommandConfig) -> int:
+        try:
+            stored = load_jsonl(sys.stdin.buffer) if str(file) == "-" else read_jsonl(file)
+        except OSError as error:
+            typer.echo(f"dsh-tools: {file}: cannot be read: {error.strerror or error}", err=True)
+            return 1
+        except SessionError as error:
+            typer.echo(f"dsh-tools: {file}: {error}", err=True)
+            return 1
+        # With the plugins: they may have event types of their own.
+        async with open_app(settings.with_store(store)) as ctx:
+            try:
+                await _sessions(ctx).import_session(stored, id=new_id)
+            except SessionError as error:
+                typer.echo(f"dsh-tools: {file}: {error}", err=True)
+                return 1
+        typer.echo(stored.header.id if new_id is None else new_id)
         return 0
 
     run_verb(work, config)

@@ -85,7 +85,9 @@ def _read_slowly(line: str | bytes) -> Any:
     try:
         text = line.decode() if isinstance(line, bytes) else line
         value, end = _read(text)
-    except (ValueError, IndexError) as error:
+    except IndexError as error:
+        raise SessionError("not JSON: the text ends too early", "CORRUPT_LOG") from error
+    except ValueError as error:
         raise SessionError(f"not JSON: {error}", "CORRUPT_LOG") from error
     if _skip(text, end) != len(text):
         raise SessionError(f"not JSON: trailing data at char {end}", "CORRUPT_LOG")
