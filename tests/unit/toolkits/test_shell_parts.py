@@ -196,7 +196,9 @@ def value(
         (value("end", cut="/tmp/f"), "end\n[output truncated; full output: /tmp/f]"),
         (value("end\n", cut=None), "end\n[output truncated; full output: (unavailable)]"),
         (
-            value("", "Read-only file system\n", code=1, sandbox={"mode": "read-only", "network": False, "denied": True}),
+            value(
+                "", "Read-only file system\n", code=1, sandbox={"mode": "read-only", "network": False, "denied": True}
+            ),
             "[stderr]\nRead-only file system\n[the sandbox seems to have stopped this: read-only, no network]\n"
             "[exit code: 1]",
         ),
@@ -236,7 +238,9 @@ def test_the_marker_is_taken_off_again(shown: str, body: str, code: int | None, 
 
 def test_every_ending_is_read_as_it_was_written():
     # HOST-203
-    for code, signal in itertools.chain(((code, None) for code in range(256)), [(None, "SIGSEGV"), (None, "SIGRTMIN+3")]):
+    for code, signal in itertools.chain(
+        ((code, None) for code in range(256)), [(None, "SIGSEGV"), (None, "SIGRTMIN+3")]
+    ):
         body, read_code, read_signal = split_marker(render(value("out\n", code=code, signal=signal)))
         assert (body, read_code, read_signal) == ("out", code, signal)
 
