@@ -37,6 +37,23 @@ class PluginEntry(pydantic.BaseModel):
 
     use: str
     config: dict[str, Any] | None = None
+    _source: tuple[Path, Any, int] | None = pydantic.PrivateAttr(default=None)
+
+    def comes_from(self, path: Path, document: Any, index: int) -> None:
+        """Note which file, and which of its plugins, this entry is, for its errors."""
+        self._source = path, document, index
+
+    def config_error(self, error: pydantic.ValidationError) -> ConfigError:
+        """Return the error for a config that the plugin refuses: a line for each fault, with its place in the file."""
+        return ConfigError("\n".join(self._fault(fault) for fault in error.errors()))
+
+    def _fault(self, fault: Any) -> str:
+        location: Sequence[str | int] = ("config", *fault["loc"])
+        said = f"plugin {self.use}: {_key(location)}: {_text(fault)}"
+        if self._source is None:
+            return said
+        path, document, index = self._source
+        return f"{path}:{_line_of(document, ('plugins', index, *location))}: {said}"
 
 
 class CommandConfig(StandardConfig):
@@ -88,10 +105,13 @@ def load_config(path: Path | None) -> CommandConfig:
     if not isinstance(document, dict):
         raise ConfigError(f"{path}:1: must be a mapping of settings, such as `tools: {{mode: native}}`")
     try:
-        return CommandConfig.model_validate(document)
+        config = CommandConfig.model_validate(document)
     except pydantic.ValidationError as error:
         faults = "\n".join(_fault(path, document, fault) for fault in error.errors())
         raise ConfigError(faults) from error
+    for index, entry in enumerate(config.plugins):
+        entry.comes_from(path, document, index)
+    return config
 
 
 def _parse(text: str) -> Any:
@@ -102,11 +122,23 @@ def _parse(text: str) -> Any:
 
 def _fault(path: Path, document: Any, fault: Any) -> str:
     location: Sequence[str | int] = fault["loc"]
-    key = ".".join(str(part) for part in location) or "(the file)"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        message = "unknown key"
-    return f"{path}:{_line_of(document, location)}: {key}: {message}"
+    return f"{path}:{_line_of(document, location)}: {_key(location) or '(the file)'}: {_text(fault)}"
+
+
+def _key(location: Iterable[str | int]) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def _text(fault: Any) -> str:
+    """Say what is wrong, in the words of somebody who writes YAML."""
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        return "unknown key"
+    if kind in ("model_type", "dict_type"):
+        return "must be a mapping of settings"
+    if kind == "list_type":
+        return "must be a list"
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def _line_of(document: Any, location: Iterable[str | int]) -> int:

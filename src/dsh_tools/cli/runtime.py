@@ -16,6 +16,7 @@ import typer
 from ..errors import ConfigError, HarnessError
 from ..kernel import Context, create_context
 from ..standard import mount_standard
+from ..tools import ToolDefinition
 from .config import CommandConfig, load_config, load_object
 
 __all__ = ["ConfigOption", "StoreOption", "open_app", "run_verb"]
@@ -43,9 +44,13 @@ async def open_app(config: CommandConfig, *, mount_plugins: bool = True) -> Asyn
         if mount_plugins:
             for entry in config.plugins:
                 plugin = load_object(entry.use)
+                if isinstance(plugin, ToolDefinition):
+                    raise ConfigError(f"plugin {entry.use}: is a tool; a plugin registers it in apply(ctx, config)")
                 try:
                     await ctx.plugin(plugin, entry.config)
-                except (pydantic.ValidationError, TypeError, HarnessError) as error:
+                except pydantic.ValidationError as error:
+                    raise entry.config_error(error) from error
+                except (TypeError, HarnessError) as error:
                     raise ConfigError(f"plugin {entry.use}: {error}") from error
         yield ctx
 

@@ -15,6 +15,12 @@ from .runtime import ConfigOption, open_app, run_verb
 
 __all__ = ["tools"]
 
+NO_TOOLS = """\
+No tools are registered. Plugins bring them; name some in dsh.yaml:
+
+plugins:
+  - dsh_tools.toolkits.files:FilesPlugin"""
+
 
 def tools(
     config: ConfigOption = None,
@@ -45,7 +51,7 @@ def tools(
                     Text(plain(summary)),
                 )
             console = make_console()
-            console.print(table if schemas else Text("No tools are registered."))
+            console.print(table if schemas else Text(NO_TOOLS))
         return 0
 
     run_verb(work, config)

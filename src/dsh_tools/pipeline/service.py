@@ -6,7 +6,7 @@ Registrations go to the layer of the context they are made through, and end with
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import pydantic
 
@@ -214,24 +214,27 @@ class Tools:
 
         Raises:
             asyncio.CancelledError: the awaiting task was cancelled; the call has settled first.
+            TypeError: ``call`` is something else.
         """
+        if not isinstance(cast("object", call), ToolCall):
+            raise TypeError(f'execute() takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
         return execute(self.service, call)
 
     def execution_mode(self, call: ToolCall) -> ExecutionMode:
         """Say whether this call may overlap with others now; anything unclear is exclusive (PIPE-202 to 204)."""
         return execution_mode(self.service, call)
 
-    async def prepare(self, call: ToolCall) -> Run:
+    def prepare(self, call: ToolCall) -> Coroutine[Any, Any, Run]:
         """Take a call up to its body; for schedulers (PIPE-234)."""
-        return await prepare(self.service, call)
+        return prepare(self.service, call)
 
-    async def dispatch(self, run: Run) -> None:
+    def dispatch(self, run: Run) -> Coroutine[Any, Any, None]:
         """Run a prepared call's body; for schedulers."""
-        await dispatch(run)
+        return dispatch(run)
 
-    async def finish(self, run: Run) -> ToolResult:
+    def finish(self, run: Run) -> Coroutine[Any, Any, ToolResult]:
         """Review and settle a run; for schedulers."""
-        return await finish(run)
+        return finish(run)
 
 
 def execution_mode(service: ToolService, call: ToolCall) -> ExecutionMode:

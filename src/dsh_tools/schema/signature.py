@@ -80,7 +80,7 @@ def read_signature(
     docs = read_docstring(reader.docstring)
     fields, injected, translator = reader.parameters(docs)
     return FunctionSignature(
-        name=name or reader.name(),
+        name=reader.name() if name is None else name,
         description=docs.description if description is None else description,
         parameters=typed_record(Record(fields, None, _never, _is_dict, fill=True), translator, "parameters"),
         output=reader.output(),
@@ -127,9 +127,9 @@ class _Reader:
             if self.is_injected(annotation):
                 injected.append(parameter.name)
                 continue
+            _check_kind(parameter, where)
             if annotation is inspect.Parameter.empty:
                 raise _unannotated(parameter.name, where)
-            _check_kind(parameter, where)
             fields.append(_field(parameter, annotation, docs, translator, where))
         _check_keys(fields)
         translator.note_defaults(fields, lambda name: f'parameter "{name}"')

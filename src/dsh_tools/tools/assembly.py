@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import (
     DefinitionError,
     InvalidTimeoutError,
+    JsonSchemaError,
     LossyJsonError,
     OutputDeclarationError,
     ToolArgsError,
@@ -18,10 +20,16 @@ from ..errors import (
 from ..json_value import FrozenDict, snapshot
 from ..schema import RawSchema, Schema, TypedSchema, compile_parameters, compile_raw, compile_value, from_types
 from .definition import OutputSpec, render_value
+from .typing_aids import ToolOptions
 
-__all__ = ["Arguments", "Output", "check_time_limit", "read_arguments", "read_output"]
+__all__ = ["Arguments", "Output", "check_options", "check_time_limit", "read_arguments", "read_output"]
 
 _NO_DEFAULTS: Mapping[str, Any] = FrozenDict()
+_OPTIONS = frozenset(ToolOptions.__annotations__)
+_IS_DOCUMENT = (
+    "a mapping is read as the schema DSL, which has one entry for each parameter; "
+    "a JSON Schema goes into RawSchema(...)"
+)
 
 
 class Arguments:
@@ -88,6 +96,8 @@ class Arguments:
         """Wrap a concurrency classifier: arguments that do not fit are not safe (SCHEMA-E3)."""
         if safe is False:
             return None
+        if safe is not True and not callable(safe):
+            raise DefinitionError(f"is_concurrency_safe must be a boolean or a function of the arguments, got {safe!r}")
 
         def classified(args: Any) -> bool:
             try:
@@ -148,6 +158,25 @@ class Output:
         return projected
 
 
+def check_options(owner: str, options: Mapping[str, Any], others: Iterable[str]) -> None:
+    """Refuse an option that no tool has, and name the one that was probably meant.
+
+    Parameters:
+        owner: how the error calls the function that takes the options.
+        options: what was given beside its own parameters.
+        others: the names of its own parameters.
+
+    Raises:
+        TypeError: an option is unknown.
+    """
+    for name in options:
+        if name not in _OPTIONS:
+            known = sorted({*_OPTIONS, *others})
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f'did you mean "{close[0]}"?' if close else f"its options are {', '.join(known)}"
+            raise TypeError(f'{owner} has no option "{name}"; {hint}')
+
+
 def check_time_limit(owner: str, timeout_ms: object) -> None:
     """Refuse a time limit that is not a positive finite number, before anything is compiled (SCHEMA-E1)."""
     if timeout_ms is None:
@@ -173,7 +202,7 @@ def read_arguments(parameters: Any, names: Mapping[str, Any]) -> Arguments:
     if isinstance(parameters, RawSchema):
         return Arguments(compile_raw(parameters))
     if isinstance(parameters, Mapping):
-        return Arguments(compile_parameters(cast("object", parameters)))
+        return Arguments(_compile_map(cast("Mapping[str, Any]", parameters)))
     schema = from_types(parameters, name="parameters", names=names)
     if schema.json.get("type") != "object":
         raise DefinitionError(
@@ -181,6 +210,15 @@ def read_arguments(parameters: Any, names: Mapping[str, Any]) -> Arguments:
             "use a TypedDict, dataclass, msgspec.Struct or pydantic model"
         )
     return Arguments(schema)
+
+
+def _compile_map(parameters: Mapping[str, Any]) -> Schema:
+    try:
+        return compile_parameters(parameters)
+    except JsonSchemaError as error:
+        if isinstance(parameters.get("type"), str) and "properties" in parameters:
+            raise JsonSchemaError([f"{error.violations[0]}\n{_IS_DOCUMENT}", *error.violations[1:]]) from None
+        raise
 
 
 def read_output(

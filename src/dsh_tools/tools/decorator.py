@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from ..errors import DefinitionError, InvalidTimeoutError
 from ..schema import FunctionSignature, read_signature
-from .assembly import Arguments, Output, check_time_limit
+from .assembly import Arguments, Output, check_options, check_time_limit
 from .definition import OutputSpec, ToolDefinition, check_identity, check_shape, render_value
 from .execution import ToolExecution, ToolRunContext
 from .typing_aids import Render, ToolOptions
@@ -25,6 +25,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CONTEXTS = (ToolRunContext, ToolExecution)
 _WRAPPERS = (Union, UnionType, Annotated)
+_OWN_OPTIONS = ("name", "description", "render", "presentation_meta", "timeout_ms", "run_in_thread")
 _CONTEXT_NAMES = frozenset(context.__name__ for context in _CONTEXTS)
 
 
@@ -97,7 +98,9 @@ def tool(
         DefinitionError: a parameter cannot be sent as JSON by name; the message names it and says what to
             write instead.
         InvalidTimeoutError: the time limit is not a positive finite number, or cannot be kept.
+        TypeError: an option is unknown.
     """
+    check_options("@tool", options, _OWN_OPTIONS)
     frame = inspect.currentframe()
     names = {} if frame is None or frame.f_back is None else dict(frame.f_back.f_locals)
 
@@ -121,7 +124,7 @@ def _function_tool(
     options: Mapping[str, Any],
 ) -> FunctionTool[..., Any]:
     if not callable(fn):
-        raise DefinitionError(f"@tool takes a function, got {fn!r}")
+        raise DefinitionError(f"@tool takes a function, got {fn!r}; options are given by name: @tool(name=...)")
     owner = f"tool({name or getattr(fn, '__name__', fn)})"
     check_time_limit(owner, timeout_ms)
     signature = read_signature(fn, is_injected=_is_context, name=name, description=description, names=names)

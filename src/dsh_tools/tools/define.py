@@ -8,13 +8,14 @@ from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import Unpack
 
-from .assembly import check_time_limit, read_arguments, read_output
-from .definition import Isolation, ToolDefinition, check_identity, check_shape, check_timeout
+from .assembly import check_options, check_time_limit, read_arguments, read_output
+from .definition import Isolation, ToolDefinition, check_identity, check_isolation, check_shape, check_timeout
 from .execution import ToolRunContext
 from .typing_aids import DynamicOutput, DynamicParameters, ExactClass, ExactDict, Render, ToolOptions
 
 __all__ = ["define_tool"]
 
+_OWN_OPTIONS = ("render", "presentation_meta", "isolation", "timeout_ms", "validate_arguments")
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -160,8 +161,11 @@ def define_tool(
         InvalidTimeoutError: the time limit is not a positive finite number, or cannot be kept (D44, SCHEMA-E1).
         DefinitionError: a part is missing, contradicts another, or has no JSON form.
         JsonSchemaError: a DSL spec or a schema is wrong.
+        TypeError: an option is unknown.
     """
     owner = f"define_tool({name})"
+    check_options(owner, options, _OWN_OPTIONS)
+    check_isolation(name, isolation, execute)
     check_time_limit(owner, timeout_ms)
     frame = inspect.currentframe()
     names = {} if frame is None or frame.f_back is None else frame.f_back.f_locals

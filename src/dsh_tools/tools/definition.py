@@ -24,6 +24,7 @@ __all__ = [
     "PresentedResult",
     "ToolDefinition",
     "check_identity",
+    "check_isolation",
     "check_shape",
     "check_timeout",
     "render_value",
@@ -37,7 +38,7 @@ def render_value(args: object, value: Any) -> Content:
     """Render a result for the model: strings raw, everything else as pretty JSON."""
     if type(value) is str:
         return text(value)
-    if type(value) is int:
+    if type(value) is int and value.bit_length() < 64:
         return text(int.__repr__(value))
     return text(to_json_text(value, indent=2))
 
@@ -162,5 +163,12 @@ def check_identity(definition: ToolDefinition) -> None:
         raise DefinitionError(f'tool "{name}" description must be a string')
     if not callable(definition.execute):
         raise DefinitionError(f'tool "{name}" execute must be callable')
-    if definition.isolation not in ("task", "thread"):
-        raise DefinitionError(f'tool "{name}" isolation must be "task" or "thread", got {definition.isolation!r}')
+    check_isolation(name, definition.isolation, definition.execute)
+
+
+def check_isolation(name: str, isolation: object, execute: Callable[..., Any]) -> None:
+    """Raise :class:`DefinitionError` unless a body can run where it is to run."""
+    if isolation not in ("task", "thread"):
+        raise DefinitionError(f'tool "{name}" isolation must be "task" or "thread", got {isolation!r}')
+    if isolation == "thread" and inspect.iscoroutinefunction(execute):
+        raise DefinitionError(f'tool "{name}" is async: it runs on its own task, not in a thread; drop isolation')

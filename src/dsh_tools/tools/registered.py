@@ -108,6 +108,8 @@ def compile_definition(definition: ToolDefinition) -> RegisteredTool:
         DefinitionError: name, body, parameters, output shape or time limit are unusable.
         JsonSchemaError: a schema is outside what can be enforced (PIPE-20).
     """
+    if not isinstance(cast("object", definition), ToolDefinition):
+        raise DefinitionError(f"register() takes a tool, got {definition!r}; make one with @tool or define_tool()")
     check_identity(definition)
     output = check_shape(definition)
     value = _output_schema(output.schema)

@@ -123,6 +123,13 @@ def test_tools_lists_what_is_registered(home: Path) -> None:
     assert add["parameters"]["required"] == ["a", "b"]
 
 
+def test_an_empty_list_of_tools_says_where_tools_come_from(tmp_path: Path) -> None:
+    done = run("tools", cwd=tmp_path)
+    assert done.returncode == 0
+    (tmp_path / "dsh.yaml").write_text(done.stdout.partition("\n")[2])
+    assert "read" in run("tools", cwd=tmp_path).stdout
+
+
 def test_call_runs_one_call_and_says_so_by_its_status(home: Path) -> None:
     good = run("call", "add", "--args", '{"a": 1, "b": 2}', cwd=home)
     assert (good.returncode, "3" in good.stdout) == (0, True)
@@ -169,6 +176,13 @@ def test_a_question_needs_somebody_to_answer_it(home: Path) -> None:
         ("plugins: ['mine:nothing']\n", '"mine" has no "nothing"'),
         ("plugins: ['dsh_tools:__doc__']\n", "plugin dsh_tools:__doc__: "),
         ("policy: {rules: [{tool: x}]}\n", "bad.yaml:1: policy.rules.0.action: "),
+        ("tools: native\n", "bad.yaml:1: tools: must be a mapping of settings\n"),
+        ("plugins: mine\n", "bad.yaml:1: plugins: must be a list\n"),
+        ("plugins: ['mine:add']\n", "plugin mine:add: is a tool; a plugin registers it in apply(ctx, config)\n"),
+        (
+            "plugins:\n- mine\n- use: dsh_tools.toolkits.files:FilesPlugin\n  config:\n    rot: x\n",
+            "bad.yaml:5: plugin dsh_tools.toolkits.files:FilesPlugin: config.rot: unknown key\n",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_file_line_and_key(home: Path, text: str, says: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field
 from tests.support.calls import app, run, text_of
 
 from dsh_tools.content import TextBlock
-from dsh_tools.errors import DefinitionError, InvalidTimeoutError, OutputDeclarationError, ToolError
+from dsh_tools.errors import DefinitionError, InvalidTimeoutError, OutputDeclarationError, ToolArgsError, ToolError
 from dsh_tools.tools import (
     FunctionTool,
     PresentedResult,
@@ -330,5 +330,83 @@ def test_what_cannot_be_a_tool():
         tool(lambda: None)
     with pytest.raises(OutputDeclarationError, match="must be synchronous"):
         tool(render=render)(fine)
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match="has no option"):
         tool(titel="x")(fine)  # type: ignore[call-arg]
+
+
+# ── mistakes ───────────────────────────────────────────────────────────────────
+
+
+async def _nothing() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"timeout": 5}, TypeError, '@tool has no option "timeout"; did you mean "timeout_ms"?'),
+        ({"name": ""}, DefinitionError, "a tool's name must be a non-empty string, got ''"),
+        (
+            {"is_concurrency_safe": "yes"},
+            DefinitionError,
+            "is_concurrency_safe must be a boolean or a function of the arguments, got 'yes'",
+        ),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], kind: type[Exception], message: str):
+    with pytest.raises(kind) as caught:
+        tool(**options)(_nothing)
+    assert str(caught.value) == message
+
+
+def test_many_parameters_in_one_are_refused_before_their_annotation_is_missed():
+    async def fn(*args, **more) -> None: ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(DefinitionError, match=r'^parameter "args": a tool has no \*args; use args: list\[T\]$'):
+        tool(fn)
+
+
+async def test_what_is_no_tool_and_no_call_is_refused_by_name():
+    async with app() as ctx:
+        not_a_tool: Any = _nothing
+        with pytest.raises(DefinitionError, match=r"^register\(\) takes a tool, got <function .*@tool or define_tool"):
+            ctx.tools.register(not_a_tool)
+        not_a_call: Any = "add"
+        with pytest.raises(TypeError, match=r"^execute\(\) takes a ToolCall, such as .*, got 'add'$"):
+            await ctx.tools.execute(not_a_call)
+
+
+async def test_a_forgotten_await_is_named():
+    @tool
+    async def forgetful() -> str:
+        value: Any = _nothing()
+        pending.append(value)
+        return value
+
+    pending: list[Any] = []
+    async with app() as ctx:
+        ctx.tools.register(forgetful)
+        assert text_of(await run(ctx, "forgetful")).endswith("coroutine is not a JSON value; await it")
+    pending.pop().close()
+
+
+async def test_a_long_integer_is_rendered():
+    # D24
+    @tool
+    async def long() -> int:
+        return 10**5000
+
+    async with app() as ctx:
+        ctx.tools.register(long)
+        assert text_of(await run(ctx, "long")) == "1" + "0" * 5000
+
+
+async def test_a_message_lists_the_first_hundred_violations():
+    @tool
+    async def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    async with app() as ctx:
+        ctx.tools.register(total)
+        first = text_of(await run(ctx, "total", {"numbers": ["a"] * 1000})).splitlines()[0]
+        assert first.endswith('"numbers[99]" must be an integer; and 900 more')
+    assert len(ToolArgsError(["x"] * 1000).violations) == 1000

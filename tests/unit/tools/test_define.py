@@ -345,7 +345,7 @@ def test_time_limits():
     assert define(timeout_ms=5).timeout_ms == 5
     assert "timeout" not in str(define(timeout_ms=5).parameters.json)  # type: ignore[union-attr]
     with pytest.raises(InvalidTimeoutError, match="cannot be kept"):
-        define(timeout_ms=5, isolation="thread")
+        define(timeout_ms=5, isolation="thread", execute=lambda args, run: "x")
 
 
 @pytest.mark.parametrize(
@@ -358,8 +358,26 @@ def test_incomplete_definitions_are_refused_where_they_are_written(changes: dict
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(TypeError, match="unexpected keyword argument"):
-        define(titel="x")
+    with pytest.raises(TypeError, match=r'^define_tool\(\w+\) has no option "timeout"; did you mean "timeout_ms"\?$'):
+        define(timeout=5)
+    with pytest.raises(TypeError, match='has no option "xyz"; its options are finalize_content, idempotent, is_'):
+        define(xyz=5)
+
+
+async def _async_body(args: Any, run: Any) -> str:
+    return "x"
+
+
+def test_an_async_body_is_not_for_a_thread():
+    # D29, D44: nobody would await what it returns
+    with pytest.raises(DefinitionError, match="is async: it runs on its own task, not in a thread"):
+        define(execute=_async_body, isolation="thread")
+
+
+def test_a_json_schema_where_the_dsl_is_expected_is_recognized():
+    document = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    with pytest.raises(JsonSchemaError, match=r"\na mapping is read as the schema DSL.*RawSchema\(\.\.\.\)$"):
+        define(parameters=document)
 
 
 # ── presenters and classifiers ─────────────────────────────────────────────────
