@@ -65,6 +65,7 @@ class Terminal:
         self.process = process
         self.descriptor = descriptor
         self.shown = ""
+        self.before = ""
 
     async def see(self, text: str, seconds: float = 30) -> None:
         """Wait until something is shown, after what was seen before."""
@@ -75,14 +76,14 @@ class Terminal:
                 except OSError as error:
                     raise AssertionError(f"ended before {text!r}: {self.shown}") from error
                 self.shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode(errors="replace"))
-        self.shown = self.shown.split(text, 1)[1]
+        self.before, self.shown = self.shown.split(text, 1)
 
     def type(self, text: str) -> None:
         os.write(self.descriptor, text.encode())
 
 
 @asynccontextmanager
-async def chatting(home: Path, url: str) -> Any:
+async def chatting(home: Path, url: str, *options: str) -> Any:
     (home / "mine.py").write_text(PLUGIN)
     (home / "dsh.yaml").write_text(CONFIG)
     ours, theirs = pty.openpty()
@@ -93,6 +94,7 @@ async def chatting(home: Path, url: str) -> Any:
         "openai:m",
         "--base-url",
         f"{url}/v1",
+        *options,
         cwd=home,
         stdin=theirs,
         stdout=theirs,
@@ -157,3 +159,27 @@ async def test_ctrl_c_at_the_prompt_leaves(tmp_path: Path) -> None:
         await asyncio.sleep(0.2)
         terminal.type("\x03")
         assert await asyncio.wait_for(terminal.process.wait(), 20) == 130
+
+
+async def test_a_session_is_resumed_where_it_was(tmp_path: Path) -> None:
+    async with model_server(says("first answer"), says("second answer")) as server:
+        async with chatting(tmp_path, server.url) as terminal:
+            await terminal.see("session ")
+            await terminal.see("› ")
+            session = re.search(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}", terminal.before)
+            assert session is not None
+            terminal.type("first question\n")
+            await terminal.see("first answer")
+            await terminal.see("› ")
+            terminal.type("/quit\n")
+            assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        async with chatting(tmp_path, server.url, "--resume", session[0]) as terminal:
+            await terminal.see(session[0])
+            await terminal.see("› ")
+            terminal.type("second question\n")
+            await terminal.see("second answer")
+            terminal.type("/quit\n")
+            assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        asked = [str(message["content"]) for message in server.requests[-1].json["messages"]]
+        said = [text for text in asked if "question" in text or "answer" in text]
+        assert said == ["first question", "first answer", "second question"]
