@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 from tests.support.inspector import BROWSER_ARGS
 from tests.support.programs import find_program
+
+# Busy machines make pages slow; what counts is that it comes.
+expect.set_options(timeout=20_000)
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ async def test_the_demo_is_watched_and_its_question_answered_in_the_page(
             return "fine"
 
         ctx.tools.register(show_tool("deep_scan", body=scan, timeout_ms=300, parameters={"type": "object"}))
-        log = await ctx.sessions.create(id="demo", cwd=str(folder))
+        log = await ctx.sessions.create(id="demo")
         agent = await ctx.agents.create("demo", demo_model(folder), session=log)
         page = await new_page(inspector.url)
         await expect(page).to_have_url(f"{inspector.address}#/session/demo")
@@ -177,6 +178,66 @@ async def test_every_card_is_drawn(new_page: Any, picture: Any) -> None:
         await picture(change, "card-change-split")
         await expect(page.locator("img.picture")).to_have_js_property("naturalWidth", 160)
         await expect(page.locator(".is-terminal .a-fg1").first).to_have_text("F")
+
+
+PROGRAM = """const found = await tools.find({ query: "total" });
+const tests = await tools.shell({ command: "pytest -q" });
+// Both at once would do, too.
+return `${found.total} places, tests said ${tests.exitCode}`;
+"""
+
+
+async def test_calls_of_a_program_are_inside_its_card(new_page: Any, picture: Any) -> None:
+    async with inspected() as (ctx, inspector):
+        for definition in every_card():
+            ctx.tools.register(definition)
+        log = await ctx.sessions.create(id="program")
+        log.append("turn/start", {"turn": 1})
+        log.append("step/start", {"turn": 1, "step": 1})
+        arguments = json.dumps({"code": PROGRAM, "description": "Count the uses of total"})
+        called = log.append(
+            "tool/call", {"turn": 1, "step": 1, "callId": "r", "name": "run_code", "arguments": arguments}
+        )
+        for number, name in enumerate(("find", "shell"), 1):
+            ids = {
+                "rootCallId": "r",
+                "parentCallId": "r",
+                "subCallId": f"r:code:{number}",
+                "name": name,
+                "arguments": {},
+            }
+            log.append("tool/code-dispatch-start", ids)
+            content = [{"type": "text", "text": "done"}]
+            log.append("tool/code-dispatch", {**ids, "isError": False, "content": content})
+        log.append("tool/code-dispatch-start", {**ids, "subCallId": "r:code:3", "name": "gone"})
+        page = await new_page(inspector.url, height=1300)
+        program = page.locator("section.card.running").first
+        await expect(program.locator(".subs section.card")).to_have_count(3)
+        await expect(program.locator(".subs section.card.running")).to_have_count(1)
+        ids = {**ids, "subCallId": "r:code:3", "name": "gone"}
+        log.append(
+            "tool/code-dispatch", {**ids, "isError": True, "content": [{"type": "text", "text": "Error: offline"}]}
+        )
+        message = {
+            "role": "user",
+            "source": {"kind": "tool", "callId": "r"},
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "r",
+                    "isError": False,
+                    "content": [{"type": "text", "text": "17 places, tests said 1"}],
+                }
+            ],
+        }
+        log.append("tool/result", {"turn": 1, "step": 1, "message": message}, "append", (called.seq,))
+        done = page.locator("section.card.ok.is-program")
+        await expect(done.get_by_label("Program", exact=True).locator(".t-word").first).to_have_text("const")
+        await expect(done.locator(".subs section.card.failed")).to_contain_text("offline")
+        await expect(done.locator("> .text").last).to_contain_text("17 places")
+        await picture(done, "card-program")
+        await page.get_by_role("link", name="Timeline", exact=True).click()
+        await expect(page.locator("button.tl-row")).to_have_count(4)
 
 
 async def test_denied_calls_say_so(new_page: Any) -> None:

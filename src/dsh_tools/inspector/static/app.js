@@ -67,11 +67,7 @@ function drawNav() {
 function onMessage(kind, payload) {
   if (kind === "hello") server.about = payload;
   else if (kind === "approvals") {
-    const known = new Set(app.approvals.map((question) => question.id));
     app.approvals = payload;
-    if (payload.some((question) => !known.has(question.id)) && route().name !== "approvals") {
-      toast(`${plain(payload[payload.length - 1].toolName)} waits for approval`, "warn");
-    }
     drawNav();
   } else if (kind === "decided") {
     toast(`${plain(payload.toolName)}: ${payload.outcome}`, payload.outcome === "allowed-once" ? "ok" : "warn");

@@ -28,7 +28,7 @@ export function callCard(item, context = {}, level = 0) {
     h("span", { class: "state" }, said + (code ? ` · ${plain(code)}` : "")),
     h("span", { class: "took" }, took));
   return h("section", { class: `card ${item.state} is-${bodyKind(item)}`, "aria-label": `${plain(item.name)}: ${said}` },
-    heading, ...bodyOf(item, context), ...nested(item, context, level), details(item, context));
+    heading, ...bodyOf(item, context, nested(item, context, level)), details(item, context));
 }
 
 function titleOf(item) {
@@ -56,7 +56,8 @@ function kindOf(item) {
   return KINDS[item.callView?.kind] ?? "Tool";
 }
 
-function bodyOf(item, context) {
+/** What is between heading and details; the calls of a program come after its text and before its result. */
+function bodyOf(item, context, calls) {
   const parts = [];
   const view = item.callView;
   if (item.name === "run_code" && typeof item.arguments?.code === "string") parts.push(program(item, context));
@@ -66,6 +67,7 @@ function bodyOf(item, context) {
     if (view.description) parts.push(h("p", { class: "about" }, plain(view.description)));
     if (view.cwd) parts.push(h("p", { class: "about" }, "in ", h("code", {}, plain(view.cwd))));
   }
+  parts.push(...calls);
   if (item.state === "running" || item.state === "asking") {
     if (view?.card === "diff") parts.push(diffBody(view.diffs, context.onResize));
     else if (view?.content) parts.push(...contentParts(view.content, item, context, false));

@@ -17,7 +17,7 @@ export class VirtualList {
     this.offsets = [0];
     this.nodes = new Map();
     this.follow = false;
-    this.pinned = null;
+    this.lastTop = 0;
     this.feed = document.createElement("div");
     this.feed.className = "feed";
     this.feed.setAttribute("role", "feed");
@@ -28,7 +28,12 @@ export class VirtualList {
     this.pending = false;
     this.sizes = new ResizeObserver(() => this.schedule());
     this.onScroll = () => {
-      this.follow = this.scroller.scrollTop + this.scroller.clientHeight >= this.scroller.scrollHeight - 40;
+      // The list grows between a scroll and its event, so being away from the end says nothing by itself:
+      // only going up does.
+      const top = this.scroller.scrollTop;
+      if (top + this.scroller.clientHeight >= this.scroller.scrollHeight - 40) this.follow = true;
+      else if (top < this.lastTop - 1) this.follow = false;
+      this.lastTop = top;
       this.schedule();
     };
     scroller.addEventListener("scroll", this.onScroll, { passive: true });
