@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from msgspec import UNSET
+
 from ..errors import ToolError
 from ..kernel.abort import AbortSignal
 from ..model import ModelAdapter
@@ -41,8 +43,11 @@ def agent_tool(
 ) -> ToolDefinition:
     """Return a tool whose every call runs a fresh agent on one task and gives what it ends with.
 
-    The agent inherits the caller's view of the tools, less what ``setup`` restricts; it has a session of
-    its own that names its parent. Cancelling the call cancels the agent, and the call waits for its end.
+    The agent inherits the caller's view of the tools, less what ``setup`` restricts, and this tool with it: one that
+    is not to delegate in turn says ``own.tools.restrict(deny=[name])``. It has a session of its own, which names its
+    parent and how many agents stand above it. Its questions go to the answerers of its own scope and of those around
+    it; ``own.approval.answer_with(fn, prepend=True)`` answers them before the others are asked. Cancelling the call
+    cancels the agent, and the call waits for its end.
 
     Parameters:
         ctx: where the agents live.
@@ -73,6 +78,7 @@ def agent_tool(
         log = await ctx.sessions.create(
             parent_session=None if caller is None else caller.session.id,
             origin=f"{name} for call {run.call_id}",
+            delegation_depth=0 if caller is None else _depth(caller) + 1,
         )
         agent = await ctx.agents.create(
             f"{name}-{next(_numbers)}",
@@ -95,6 +101,12 @@ def agent_tool(
         output=OutputSpec(compile_json_schema(document)),
         execute=body,
     )
+
+
+def _depth(agent: Agent) -> int:
+    """How many agents stand above this one."""
+    depth = agent.session.header.delegation_depth
+    return 0 if depth is UNSET else depth
 
 
 async def _work(agent: Agent, task: str, signal: AbortSignal, wanted: StructuredOutput | None) -> Any:

@@ -135,6 +135,49 @@ async def test_an_agent_is_a_tool_of_another() -> None:
         assert list(ctx.agents) == [parent]
 
 
+async def test_a_delegated_agent_has_tools_and_approvals_of_its_own() -> None:
+    # HOST-89; each agent's questions are in its own session, and its scope's answerer knows of no other's
+    async with standard(policy={"rules": [{"tool": "risky", "action": "ask"}]}) as ctx:
+        asked: list[tuple[str, str]] = []
+
+        def everybody(request: Any) -> str:
+            asked.append(("everybody", request.agent.name))
+            return "rejected"
+
+        def own_answer(request: Any) -> str:
+            asked.append(("own", request.agent.name))
+            return "allowed-once"
+
+        def setup(own: Context) -> None:
+            own.tools.restrict(allow=["risky"])
+            own.approval.answer_with(own_answer, prepend=True)  # type: ignore[arg-type]
+
+        ctx.approval.answer_with(everybody)  # type: ignore[arg-type]
+        ctx.tools.register(make_tool("risky"))
+        child_model = ScriptedModel([say("", call("risky"), call("helper", task="more")), "child done"])
+        ctx.tools.register(agent_tool(ctx, lambda: child_model, name="helper", description="Helps.", setup=setup))
+        script = [say("", call("risky"), call("helper", task="x")), "all done"]
+        parent = await ctx.agents.create("parent", ScriptedModel(script))
+        await parent.run("go")
+        names = [name for _, name in asked]
+        assert [who for who, _ in asked] == ["everybody", "own"]
+        assert names[0] == "parent"
+        assert names[1].startswith("helper-")
+        told = [tool.name for tool in child_model.requests[0].tools]
+        assert told == ["risky"]
+        child = next(row.header for row in await ctx.sessions.list() if row.header.id != parent.session.id)
+        assert child.delegation_depth == 1
+        stored = await ctx.sessions.read(child.id)
+        decided = [event.data["outcome"] for event in stored.events if event.type == "approval/decided"]
+        assert decided == ["allowed-once"]
+        texts = [
+            event.data["message"]["content"][0]["content"][0]["text"]
+            for event in stored.events
+            if event.type == "tool/result"
+        ]
+        assert texts[1] == 'Error: unknown tool "helper"'
+
+
 async def test_cancelling_the_caller_ends_the_delegated_agent() -> None:
     async with standard() as ctx:
         ended: list[str] = []
