@@ -3,8 +3,8 @@
 One lane serves one batch of the agent loop, or one Code Mode program (HOST section 8, CODE-98 to 119).
 Whoever owns a lane is told when a call starts and when it is committed.
 
-One task works through the queue. A call that comes to an idle lane is taken by a task of its own from
-its start to its commit, without that detour; if others have started meanwhile it leaves the commit to the queue's.
+One task works through the queue. A call that comes to an idle lane is taken by another one from its start to its
+commit, without that detour; if others have started meanwhile it leaves the commit to the queue's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..tools.execution import ToolCall
 from ..tools.result import ToolResult
+from .doorway import Doorway
 from .run import Run, aborted_result
 
 if TYPE_CHECKING:
@@ -91,17 +92,21 @@ class CallLane(Generic[T]):
         self._closed = False
         self._failure: BaseException | None = None
         self._policy_running = False
-        # The queue's task waits; a lone call is in policy, or with the owner; where calls run.
+        # The queue's task waits; a lone call is in policy, or with the owner.
         self._resting = False
         self._lone_busy = False
-        self._context: Context | None = None
+        # The context of the calls; who takes lone calls, and where they come in.
+        self._context: Context = copy_context()
+        self._doorman: asyncio.Task[None] | None = None
+        self._door: Doorway[Slot[T]] = Doorway()
 
     def submit(self, call: ToolCall, tag: T) -> Slot[T]:
         """Queue a call; it starts when its turn comes."""
         slot = Slot(call, tag)
-        if self._is_idle and self._context is not None:
+        if self._is_idle:
             self._started.append(slot)
-            slot.task = asyncio.create_task(self._run_lone(slot), context=self._context.copy())
+            slot.task = self._doorman or self._new_doorman()
+            self._door.put(slot)
         else:
             self._queue.append(slot)
             self._wake.set()
@@ -144,6 +149,9 @@ class CallLane(Generic[T]):
                     break
         finally:
             remove()
+            if self._doorman is not None:
+                self._doorman.cancel()
+                await asyncio.wait([self._doorman])
         if cancelled:
             if not work.cancelled():
                 work.exception()
@@ -159,7 +167,6 @@ class CallLane(Generic[T]):
         for slot in self._started:
             if slot.in_flight and slot.task is not None:
                 slot.task.cancel()
-                slot.task.add_done_callback(self._body_done)
 
     # ── a call that is alone ──────────────────────────────────────────────────
 
@@ -168,6 +175,19 @@ class CallLane(Generic[T]):
         """Whether the lane runs, nothing is under way, and nothing stands in the way of a start."""
         under_way = self._queue or self._started or self._lone_busy
         return self._resting and not (under_way or self._closed or self._failure or self._signal.aborted)
+
+    def _new_doorman(self) -> asyncio.Task[None]:
+        doorman = self._doorman = self._context.run(asyncio.create_task, self._attend())
+        doorman.add_done_callback(self._body_done)
+        return doorman
+
+    async def _attend(self) -> None:
+        """Take the calls that come to an idle lane, one after the other, as long as they leave nothing behind."""
+        untouched = copy_context()
+        while copy_context() == untouched:
+            await self._run_lone(await self._door)
+        # A body has set context variables. The next call is not to see them.
+        self._new_doorman()
 
     async def _run_lone(self, slot: Slot[T]) -> None:
         """Take the only call there is to its commit; calls that come meanwhile may overlap its body."""
@@ -190,6 +210,7 @@ class CallLane(Generic[T]):
         except Exception as error:
             self._failure = self._failure or error
         finally:
+            slot.task = None
             self._lone_busy = False
             if self._queue or self._started or self._closed or self._failure is not None:
                 self._wake.set()
@@ -277,8 +298,8 @@ class CallLane(Generic[T]):
     async def _stop(self) -> None:
         """After a failure: start nothing more, and wait for what runs (HOST-160)."""
         self._closed = True
-        running = [slot.task for slot in self._started if slot.task is not None]
-        if running:
-            await asyncio.wait(running)
+        while any(slot.in_flight for slot in self._started):
+            self._wake.clear()
+            await self._wake.wait()
         self._started.clear()
         self.abandon()
