@@ -39,14 +39,19 @@ def errors_page() -> str:
     """Every error class with its code; the code is what programs match on."""
     rows = [
         (f"`{cls.__name__}`", f"`{cls.default_code}`", summary(cls.__doc__), base_names(cls))
-        for cls in (getattr(errors, name) for name in errors.__all__)
-        if inspect.isclass(cls)
+        for cls in error_classes(errors.HarnessError)
+        if not cls.__name__.startswith("_") and cls.__module__.startswith("dsh_tools.")
     ]
     return page(
         "Errors",
         "A code never changes once it is released. Who causes an error, and who sees it, is in its text.",
         table(("error", "code", "when", "is a"), sorted(rows)),
     )
+
+
+def error_classes(base: type[errors.HarnessError]) -> set[type[errors.HarnessError]]:
+    """The class and all that derive from it; the toolkits' own are known once the catalog of tools is loaded."""
+    return {base}.union(*(error_classes(cls) for cls in base.__subclasses__()))
 
 
 def base_names(cls: type) -> str:

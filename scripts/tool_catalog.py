@@ -25,7 +25,7 @@ __all__ = ["BOOT", "CatalogError", "harvest", "tool_rows"]
 Boot = Callable[[Context, str], Any]
 
 BOOT: Mapping[str, Boot] = {
-    "toolkits/files": lambda ctx, root: ctx.plugin(FilesPlugin(), {"root": root}),
+    "toolkits/files": lambda ctx, root: ctx.plugin(FilesPlugin(), {"root": root, "images": True}),
     "toolkits/search": lambda ctx, root: ctx.plugin(SearchPlugin(), {"root": root}),
     "toolkits/shell": lambda ctx, root: ctx.plugin(ShellPlugin(), {"cwd": root}),
     "toolkits/web": lambda ctx, root: ctx.plugin(WebPlugin(), {}),

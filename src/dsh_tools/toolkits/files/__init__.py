@@ -2,10 +2,49 @@
 
 from __future__ import annotations
 
+from ..file_errors import (
+    AmbiguousEditError,
+    EditNotFoundError,
+    FileError,
+    FileExistsHereError,
+    FileIOError,
+    FilesAbortedError,
+    FileTooLargeError,
+    MissingFileError,
+    NotAFolderError,
+    NotObservedError,
+    NotPermittedError,
+    NotRegularFileError,
+    NotTextError,
+    OutsideRootsError,
+    StaleVersionError,
+)
 from .plugin import FilesPlugin
 from .space import FilesConfig
 
-__all__ = ["Config", "FilesConfig", "FilesPlugin", "apply", "inject", "name"]
+__all__ = [
+    "AmbiguousEditError",
+    "Config",
+    "EditNotFoundError",
+    "FileError",
+    "FileExistsHereError",
+    "FileIOError",
+    "FileTooLargeError",
+    "FilesAbortedError",
+    "FilesConfig",
+    "FilesPlugin",
+    "MissingFileError",
+    "NotAFolderError",
+    "NotObservedError",
+    "NotPermittedError",
+    "NotRegularFileError",
+    "NotTextError",
+    "OutsideRootsError",
+    "StaleVersionError",
+    "apply",
+    "inject",
+    "name",
+]
 
 # The module is itself a plugin, for `plugins: [dsh_tools.toolkits.files]`.
 plugin = FilesPlugin()

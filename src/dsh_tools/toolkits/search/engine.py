@@ -61,8 +61,8 @@ class Engine(Protocol):
         """What it is called in messages."""
         ...
 
-    async def list_files(self, folder: SearchFolder, signal: AbortSignal) -> list[str]:
-        """Return the paths of all files that are not ignored, relative to the folder.
+    async def list_files(self, folder: SearchFolder, include: Include | None, signal: AbortSignal) -> list[str]:
+        """Return the paths of all files that are wanted and not ignored, relative to the folder.
 
         Raises:
             SearchError: it failed, was aborted, or found too much.
@@ -72,7 +72,7 @@ class Engine(Protocol):
     async def search(
         self, folder: SearchFolder, pattern: LinePattern, include: Include | None, signal: AbortSignal
     ) -> list[FileHits]:
-        """Return the matching lines of all files that are not ignored.
+        """Return the matching lines of all files that are wanted and not ignored.
 
         Raises:
             InvalidPatternError: the pattern cannot be used.

@@ -45,11 +45,10 @@ def glob_tool(space: SearchSpace) -> ToolDefinition:
     config = space.config
 
     async def execute(args: GlobArgs, run: ToolRunContext) -> FoundPaths:
-        wanted = read_path_pattern(args["pattern"]).expression
+        wanted = read_path_pattern(args["pattern"])
         async with space.folder(run, args.get("path")) as folder:
-            files = await space.engine.list_files(folder, run.signal)
-            paths = [folder.shown + path for path in files if wanted.match(path) is not None]
-            return FoundPaths(root=folder.shown or ".", paths=paths)
+            files = await space.engine.list_files(folder, wanted, run.signal)
+            return FoundPaths(root=folder.shown or ".", paths=[folder.shown + path for path in files])
 
     def shown(value: FoundPaths) -> list[str]:
         return _sample(value["paths"], config.max_paths, config.sample_over_cap_glob_results)

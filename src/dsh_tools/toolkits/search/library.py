@@ -34,7 +34,7 @@ class LibraryEngine:
     def __init__(self, max_raw_bytes: int) -> None:
         self._max_raw_bytes = max_raw_bytes
 
-    async def list_files(self, folder: SearchFolder, signal: AbortSignal) -> list[str]:
+    async def list_files(self, folder: SearchFolder, include: Include | None, signal: AbortSignal) -> list[str]:
         """Return the files below a folder; see :class:`Engine`."""
         stop = threading.Event()
         budget = _Budget(self._max_raw_bytes)
@@ -42,8 +42,10 @@ class LibraryEngine:
         def work() -> list[str]:
             found: list[str] = []
             for path in walk_files(folder.fd, folder.real, _checker(stop)):
-                budget.spend(len(path) + 1)
-                found.append(_text(path))
+                shown = _text(path)
+                if include is None or include.expression.match(shown) is not None:
+                    budget.spend(len(path) + 3)
+                    found.append(shown)
             found.sort()
             return found
 

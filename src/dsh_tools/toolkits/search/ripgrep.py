@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from ..processes import Launch, OutputSink, Supervisor, attend
 from ..processes.supervisor import Stream
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .patterns import LinePattern
 
 __all__ = ["RipgrepEngine"]
+
+T = TypeVar("T")
 
 # Ignore files of the tree only: results must not depend on whose machine it is.
 _COMMON = (
@@ -34,8 +37,9 @@ _COMMON = (
 )
 _GREP = ("--no-heading", "--with-filename", "--line-number", "--no-mmap", "--case-sensitive")
 _MAX_STDERR = 65_536
-# An include of these characters means the same in an ignore file; others are only checked afterwards.
-_PLAIN_INCLUDE = re.compile(r"[\w./*?{},-]+")
+# A name pattern of these characters means the same to ripgrep; others are only checked afterwards.
+_PLAIN = re.compile(r"[\w.*-]+(?:\{[\w.,-]+\})?[\w.*-]*")
+_ESCAPED = re.compile(r"[\\*?\[\]{}!]")
 _RECORD = re.compile(r"([^\0]*)\0(\d+):([^\n]*)\n")
 _BINARY = re.compile(r"(.*?): WARNING: stopped searching binary file after match [^\n]*\n", re.DOTALL)
 
@@ -56,40 +60,37 @@ class RipgrepEngine:
         self._max_raw_bytes = max_raw_bytes
         self._grace = grace
 
-    async def list_files(self, folder: SearchFolder, signal: AbortSignal) -> list[str]:
+    async def list_files(self, folder: SearchFolder, include: Include | None, signal: AbortSignal) -> list[str]:
         """Return the files below a folder; see :class:`Engine`."""
-        out = await self._run(folder, [*_COMMON, "--files", "--", "./"], (), signal)
-        return sorted(path[2:] for path in out.split("\0") if path)
+
+        def read(out: str) -> list[str]:
+            paths = (path[2:] for path in out.split("\0") if path)
+            return sorted(paths if include is None else filter(include.expression.match, paths))
+
+        return await self._run(folder, [*_COMMON, *_narrowed(include), "--files", "--", "./"], read, signal)
 
     async def search(
         self, folder: SearchFolder, pattern: LinePattern, include: Include | None, signal: AbortSignal
     ) -> list[FileHits]:
         """Return the matching lines; see :class:`Engine`."""
         options = [*_COMMON, *_GREP, f"--regexp={pattern.text}"]
-        rules = _ignore_rules(folder.only, include)
-        if folder.only is not None:
+        if folder.only is None:
+            options += _narrowed(include)
+        else:
             # As a file that is named it would be searched as text even where it is not.
-            options += ["--max-depth=1", "--no-ignore-vcs"]
-        if rules is None:
-            return _select(_parse(await self._run(folder, [*options, "--", "./"], (), signal)), folder, include)
-        read, write = os.pipe()
-        try:
-            with os.fdopen(write, "wb") as file:
-                file.write(os.fsencode(rules))
-            arguments = [*options, f"--ignore-file=/dev/fd/{read}", "--", "./"]
-            out = await self._run(folder, arguments, (read,), signal)
-        finally:
-            os.close(read)
-        return _select(_parse(out), folder, include)
+            options += ["--max-depth=1", "--no-ignore-vcs", *_of_name(_ESCAPED.sub(r"\\\g<0>", folder.only))]
+        read = partial(_read_hits, folder.only, include)
+        return await self._run(folder, [*options, "--", "./"], read, signal)
 
     async def _run(
-        self, folder: SearchFolder, arguments: Sequence[str], pass_fds: Sequence[int], signal: AbortSignal
-    ) -> str:
+        self, folder: SearchFolder, arguments: Sequence[str], read: Callable[[str], T], signal: AbortSignal
+    ) -> T:
+        """Run the program and return what ``read`` makes of its output, in the same thread."""
         sink = _Sink(self._max_raw_bytes)
-        launch = Launch([self._program, *arguments], _cwd(folder), {}, None, self._grace, pass_fds)
+        launch = Launch([self._program, *arguments], _cwd(folder), {}, None, self._grace)
         supervisor = Supervisor(launch, sink)
 
-        def work() -> str:
+        def work() -> T:
             try:
                 outcome = supervisor.run()
             except OSError as error:
@@ -100,7 +101,7 @@ class RipgrepEngine:
             # Without a word, what failed are single files that cannot be read: they are passed over.
             if outcome.exit_code not in (0, 1) and (said or outcome.exit_code != 2):
                 raise _failure(said or f"it ended with {outcome.signal or outcome.exit_code}")
-            return bytes(sink.stdout).decode("utf-8", "replace")
+            return read(sink.stdout.decode("utf-8", "replace"))
 
         return await attend(work, supervisor.stop, signal)
 
@@ -131,16 +132,18 @@ def _cwd(folder: SearchFolder) -> str:
     return by_descriptor if os.path.isdir(by_descriptor) else folder.real
 
 
-def _ignore_rules(only: str | None, include: Include | None) -> str | None:
-    """Return the ignore rules that leave the wanted files, None where all are wanted.
+def _narrowed(include: Include | None) -> list[str]:
+    """Return options that leave out most of what an include does not want; the rest is left out afterwards."""
+    last = "" if include is None else normal_pattern(include.text).rpartition("/")[2]
+    return _of_name(last) if _PLAIN.fullmatch(last) and last != "**" else []
 
-    Options for that would overrule ``.gitignore`` files; rules in an ignore file of their own rank below them.
+
+def _of_name(glob: str) -> list[str]:
+    """Return options that leave the files whose name matches.
+
+    ``--glob`` would do that too, but it overrules ``.gitignore`` files; a type of files does not.
     """
-    if only is not None:
-        return "*\n!/" + re.sub(r"([\\*?\[\]{}!# ])", r"\\\1", only) + "\n"
-    if include is None or _PLAIN_INCLUDE.fullmatch(include.text) is None:
-        return None
-    return f"*\n!*/\n!{normal_pattern(include.text)}\n"
+    return [f"--type-add=wanted:{'' if glob[:1] != 'i' else '[i]'}{glob.removeprefix('i')}", "--type=wanted"]
 
 
 def _failure(said: str) -> SearchError:
@@ -168,10 +171,10 @@ def _parse(out: str) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-def _select(found: dict[str, list[tuple[int, str]]], folder: SearchFolder, include: Include | None) -> list[FileHits]:
-    hits = [(path.removeprefix("./"), lines) for path, lines in found.items()]
-    if folder.only is not None:
-        hits = [hit for hit in hits if hit[0] == folder.only]
+def _read_hits(only: str | None, include: Include | None, out: str) -> list[FileHits]:
+    hits = [(path.removeprefix("./"), lines) for path, lines in _parse(out).items()]
+    if only is not None:
+        hits = [hit for hit in hits if hit[0] == only]
     if include is not None:
         hits = [hit for hit in hits if include.expression.match(hit[0]) is not None]
     return sorted(hits)
