@@ -32,7 +32,8 @@ export function callCard(item, context = {}, level = 0) {
 }
 
 function titleOf(item) {
-  const title = item.resultView?.title ?? item.callView?.title ?? item.resultView?.path ?? item.name;
+  const purpose = item.name === "run_code" && typeof item.arguments?.description === "string" ? item.arguments.description.trim() : "";
+  const title = item.resultView?.title ?? item.callView?.title ?? item.resultView?.path ?? (purpose || item.name);
   return plain(String(title).slice(0, 400));
 }
 
