@@ -78,10 +78,6 @@ class HarnessError(Exception):
         return self.message
 
 
-MAX_LISTED = 100
-"""How many violations a message lists; an error's ``violations`` has them all."""
-
-
 class ViolationsError(HarnessError):
     """An error that lists every violation found, each ending in a path."""
 
@@ -89,10 +85,7 @@ class ViolationsError(HarnessError):
 
     def __init__(self, violations: Sequence[str], *, prefix: str | None = None) -> None:
         self.violations: tuple[str, ...] = tuple(violations)
-        listed = self.violations[:MAX_LISTED]
-        if len(self.violations) > MAX_LISTED:
-            listed = (*listed, f"and {len(self.violations) - MAX_LISTED} more")
-        super().__init__((self.prefix if prefix is None else prefix) + "; ".join(listed))
+        super().__init__((self.prefix if prefix is None else prefix) + "; ".join(self.violations))
 
 
 # ── what a model can cause ─────────────────────────────────────────────────────
