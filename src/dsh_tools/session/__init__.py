@@ -3,6 +3,29 @@
 ``EventLog`` is one session's log, ``Sessions`` all of them; a store is anything with the methods
 of ``SessionStore``. The event records are in ``dsh_tools.session.events``. The other modules are
 private to this package.
+
+Mount the plugin and say where sessions are kept::
+
+    ctx.plugin(SessionsPlugin(), {"path": "sessions.sqlite"})
+    log = await ctx.sessions.create(cwd="/srv/project")
+
+**A log** only grows. ``append`` checks an event, freezes it, and returns it at once; storing goes on behind it, all
+events of one tick of the loop in one transaction. ``await log.flush()`` returns once all that was appended before is
+durable, and raises if it could not be made so. :class:`DurabilityPlugin` flushes before a tool's body begins, so that
+no body runs whose call a crash could lose.
+
+**What a model sees** is derived: ``log.derive_messages()`` folds the events into a history, replacements included.
+:func:`replay_calls` gives each call with its result, for cards, without running a tool.
+
+**After a crash** ``ctx.sessions.open(id)`` takes the right to write, which one process has at a time, and repairs the
+log: a call without a result gets one that says whether it may have run, and an open turn is closed. ``view(id)`` reads
+and repairs nothing.
+
+**Stores** are SQLite (one file, written ahead), PostgreSQL (``store: postgres`` with ``conninfo``; extra
+``[postgres]``) and memory. ``synchronous: normal`` survives the death of the process but not a loss of power.
+
+**Elsewhere.** :func:`write_jsonl` and :func:`read_jsonl` write and read a session as JSON lines, and
+``ctx.sessions.import_session`` keeps one; on the command line that is ``dsh-tools session export`` and ``import``.
 """
 
 from __future__ import annotations
