@@ -82,4 +82,7 @@ async def well_known_tools() -> AsyncGenerator[Callable[[str], ToolDefinition | 
 def _configured(settings: CommandConfig) -> Path:
     if settings.sessions.store != "sqlite":
         raise ConfigError("say which file to look at: --session FILE (the configured store is not a file)")
-    return Path(settings.sessions.path)
+    path = Path(settings.sessions.path)
+    if not path.is_file():
+        raise ConfigError(f"no sessions are kept in {path} yet; say which file to look at: --session FILE")
+    return path
