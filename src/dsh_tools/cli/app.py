@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -60,4 +62,20 @@ app.add_typer(mcp_app, name="mcp")
 
 def main() -> None:
     """Run the command; ends the process with its status."""
+    _open_closed_streams()
     app()
+
+
+def _open_closed_streams() -> None:
+    """Let standard streams that the caller closed lead nowhere.
+
+    Otherwise the next file that is opened gets the number, and children take it for their standard stream.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode))

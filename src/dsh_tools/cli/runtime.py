@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import pydantic
 import typer
@@ -66,10 +66,26 @@ def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_f
     except HarnessError as error:
         typer.echo(f"dsh-tools: {error}", err=True)
         raise typer.Exit(2) from error
+    except ExceptionGroup as failures:
+        # What failed while everything was taken down, a full disk under the sessions, say.
+        _, others = failures.split(HarnessError)
+        if others is not None:
+            raise
+        for text in dict.fromkeys(str(error) for error in _leaves(failures)):
+            typer.echo(f"dsh-tools: {text}", err=True)
+        raise typer.Exit(2) from failures
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     sys.stdout.flush()
     raise typer.Exit(status)
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Generator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[Any]", error))
+        else:
+            yield error
 
 
 async def _until_stopped(work: Coroutine[Any, Any, int]) -> int:

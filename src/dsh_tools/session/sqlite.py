@@ -17,7 +17,7 @@ from typing import TypeVar
 from ..errors import SessionError
 from .events import Event, SessionHeader
 from .lockfile import FileLock
-from .sqlite_file import SqliteFile, Synchronous
+from .sqlite_file import SqliteFile, Synchronous, as_session_error
 from .store import SessionSummary, StoredSession, check_session_id
 
 __all__ = ["SqliteStore"]
@@ -97,11 +97,12 @@ class SqliteStore:
 
     async def _take(self, session_id: str, prepare: Callable[[SqliteFile], None]) -> _SqliteWriter | None:
         """Lock a session and prepare it; None where somebody else has it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         lock = FileLock(self._path.with_name(f"{self._path.name}.{name}.lock"))
-        if not lock.acquire():
-            return None
+        with as_session_error(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not lock.acquire():
+                return None
         try:
             await self._writing.run(prepare)
         except BaseException:

@@ -14,7 +14,7 @@ from .codec import decode_event, decode_header, encode_event, encode_header
 from .events import Event, SessionHeader
 from .store import SessionSummary, StoredSession, not_found, summary_title, unstored
 
-__all__ = ["SqliteFile", "Synchronous"]
+__all__ = ["SqliteFile", "Synchronous", "as_session_error"]
 
 Synchronous = Literal["full", "normal"]
 
@@ -55,15 +55,15 @@ class SqliteFile:
     def __init__(self, path: Path, synchronous: Synchronous, *, read_only: bool = False) -> None:
         self._path = path
         if read_only:
-            with _as_session_error(path):
+            with as_session_error(path):
                 self._db = sqlite3.connect(
                     f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
                 )
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Made by us rather than by SQLite, because a log may hold what others should not read.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        with _as_session_error(path):
+        with as_session_error(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Made by us rather than by SQLite, because a log may hold what others should not read.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -117,7 +117,7 @@ class SqliteFile:
         with self._transaction("DEFERRED"):
             header = self._header(session_id)
             rows = self._db.execute("SELECT line FROM events WHERE session = ? ORDER BY seq", (session_id,)).fetchall()
-        return StoredSession(header, tuple(decode_event(line) for (line,) in rows))
+        return StoredSession(header, self._events(session_id, 0, rows))
 
     def read_from(self, session_id: str, start: int) -> tuple[Event, ...]:
         """Return the events of a session from the place ``start`` on; none where there is no such session."""
@@ -125,13 +125,13 @@ class SqliteFile:
             rows = self._db.execute(
                 "SELECT line FROM events WHERE session = ? AND seq >= ? ORDER BY seq", (session_id, start)
             ).fetchall()
-        return tuple(decode_event(line) for (line,) in rows)
+        return self._events(session_id, start, rows)
 
     def list_sessions(self) -> list[SessionSummary]:
         """Return a summary of each session, the most recently used first."""
         with self._transaction("DEFERRED"):
             rows = self._db.execute(
-                """SELECT header,
+                """SELECT id, header,
                     (SELECT MAX(seq) + 1 FROM events WHERE session = id),
                     (SELECT time FROM events WHERE session = id ORDER BY seq DESC LIMIT 1),
                     (SELECT line FROM events WHERE session = id AND type = 'user/message'
@@ -139,9 +139,10 @@ class SqliteFile:
                 FROM sessions"""
             ).fetchall()
         found: list[SessionSummary] = []
-        for line, length, updated, first in rows:
-            header = decode_header(line)
-            title = summary_title(None if first is None else decode_event(first))
+        for session_id, line, length, updated, first in rows:
+            with self._damage(session_id):
+                header = decode_header(line)
+                title = summary_title(None if first is None else decode_event(first))
             found.append(SessionSummary(header, length or 0, updated or header.created_at, title))
         return sorted(found, key=lambda row: (-row.updated_at, row.header.id))
 
@@ -152,11 +153,30 @@ class SqliteFile:
                 raise not_found(session_id)
 
     def _header(self, session_id: str) -> SessionHeader:
-        with _as_session_error(self._path):
-            row = self._db.execute("SELECT header FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        with as_session_error(self._path):
+            try:
+                row = self._db.execute("SELECT header FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            except UnicodeEncodeError:
+                row = None  # half a character: no session is called that
         if row is None:
             raise not_found(session_id)
-        return decode_header(row[0])
+        with self._damage(session_id):
+            return decode_header(row[0])
+
+    def _events(self, session_id: str, start: int, rows: Sequence[tuple[str]]) -> tuple[Event, ...]:
+        events: list[Event] = []
+        for place, (line,) in enumerate(rows, start):
+            with self._damage(session_id, f", event {place}"):
+                events.append(decode_event(line))
+        return tuple(events)
+
+    @contextmanager
+    def _damage(self, session_id: str, place: str = "") -> Generator[None, None, None]:
+        """Name the session whose record cannot be read."""
+        try:
+            yield
+        except SessionError as error:
+            raise SessionError(f'{self._path}: session "{session_id}"{place}: {error}', error.code) from error
 
     def _length(self, session_id: str) -> int:
         row = self._db.execute("SELECT MAX(seq) FROM events WHERE session = ?", (session_id,)).fetchone()
@@ -170,7 +190,7 @@ class SqliteFile:
 
     @contextmanager
     def _transaction(self, kind: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Generator[None, None, None]:
-        with _as_session_error(self._path):
+        with as_session_error(self._path):
             self._db.execute(f"BEGIN {kind}")
             try:
                 yield
@@ -203,8 +223,11 @@ class SqliteFile:
 
 
 @contextmanager
-def _as_session_error(path: Path) -> Generator[None, None, None]:
+def as_session_error(path: Path) -> Generator[None, None, None]:
+    """Turn what SQLite and the file system raise into ``STORE_FAILED``."""
     try:
         yield
     except sqlite3.Error as error:
         raise SessionError(f"the session store {path} failed: {error}", "STORE_FAILED") from error
+    except OSError as error:
+        raise SessionError(f"the session store {path} failed: {error.strerror or error}", "STORE_FAILED") from error

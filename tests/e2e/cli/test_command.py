@@ -86,6 +86,18 @@ asyncio.run(main())
 """
 
 
+ENDING = """
+from dsh_tools.errors import SessionError
+
+name = "ending"
+
+def apply(ctx, config):
+    def end():
+        raise SessionError("the disk is full", "STORE_FAILED")
+    ctx.effect(lambda: end)
+"""
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "mine.py").write_text(PLUGIN)
@@ -213,6 +225,32 @@ def test_a_missing_file_is_named(home: Path) -> None:
     done = run("tools", "--config", "nowhere.yaml", cwd=home)
     assert done.returncode == 2
     assert "nowhere.yaml: cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["tools"], ["call", "add", "--args", "-"], ["chat", "--model", "m"], ["demo"]])
+def test_closed_streams_are_no_reason_to_fall(home: Path, arguments: list[str]) -> None:
+    # Nor does a file of ours become the standard input of a child.
+    closed = f'exec {COMMAND} "$@" <&- >&-'
+    done = subprocess.run(
+        ["sh", "-c", closed, "sh", *arguments], cwd=home, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    assert done.returncode == (1 if arguments[0] == "call" else 0)
+
+
+def test_a_session_store_that_fails_is_named(home: Path) -> None:
+    for arguments in (["session", "list"], ["demo"]):
+        done = run(*arguments, "--store", str(home), cwd=home)
+        assert done.returncode == 2
+        assert done.stderr == f"dsh-tools: the session store {home} failed: Is a directory\n"
+
+
+def test_what_fails_while_a_verb_ends_is_named(home: Path) -> None:
+    (home / "ending.py").write_text(ENDING)
+    (home / "dsh.yaml").write_text("plugins: [ending]\n")
+    done = run("tools", cwd=home)
+    assert done.returncode == 2
+    assert done.stderr == "dsh-tools: the disk is full\n"
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

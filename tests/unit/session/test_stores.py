@@ -209,3 +209,41 @@ def test_a_lock_on_a_removed_file_guards_nothing(tmp_path: Path, monkeypatch: py
     third = FileLock(tmp_path / "lock")
     assert not third.acquire()
     two.release()
+
+
+@pytest.mark.parametrize("place", ["", "file/s.sqlite"], ids=["a folder", "below a file"])
+async def test_a_place_that_cannot_be_a_file_is_named(no_leaks: None, tmp_path: Path, place: str):
+    (tmp_path / "file").touch()
+    store = SqliteStore(tmp_path / place)
+    for attempt in (store.list_sessions, lambda: store.create(HEADER)):
+        with pytest.raises(SessionError, match=f"the session store {tmp_path / place} failed: ") as caught:
+            await attempt()
+        assert caught.value.code == "STORE_FAILED"
+    await store.close()
+
+
+async def test_no_session_is_called_half_a_character(path: Path):
+    store = SqliteStore(path)
+    for attempt in (store.read, store.open):
+        with refused("SESSION_NOT_FOUND"):
+            await attempt("\udcff")
+    await store.close()
+
+
+async def test_damage_is_named(path: Path):
+    store = SqliteStore(path)
+    await (await store.create(HEADER, sample_events(3))).close()
+    damage(path, "UPDATE events SET line = '{' WHERE seq = 2")
+    for attempt in (store.read("s1"), store.read_from("s1", 1)):
+        with pytest.raises(SessionError, match='s.sqlite: session "s1", event 2: not JSON'):
+            await attempt
+    damage(path, "UPDATE sessions SET header = '{'")
+    with pytest.raises(SessionError, match='s.sqlite: session "s1": not JSON'):
+        await store.list_sessions()
+    await store.close()
+
+
+def damage(path: Path, statement: str) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute(statement)
+    db.close()
