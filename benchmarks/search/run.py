@@ -67,7 +67,7 @@ def rows() -> list[Row]:
             [*lines, "--glob=*.py", TOKENS, "./"],
         ),
         Row(
-            "grep, thousands of matches",
+            "grep, many matches",
             "grep",
             {"pattern": f"^{COMMON} (read|write) "},
             [*lines, f"^{COMMON} (read|write) ", "./"],

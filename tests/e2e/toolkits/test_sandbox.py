@@ -20,10 +20,21 @@ from dsh_tools.kernel import Context
 from dsh_tools.services import ApprovalPlugin, scripted
 from dsh_tools.services.jobs import JobsPlugin, JobToolsPlugin
 from dsh_tools.toolkits import ShellPlugin
-from dsh_tools.toolkits.shell.sandbox import looks_denied
+from dsh_tools.toolkits.shell.sandbox import looks_denied, require_bubblewrap
 from dsh_tools.tools import Allow, Deny, ToolSuccess
 
 pytestmark = pytest.mark.needs("bwrap")
+
+
+@pytest.fixture(autouse=True)
+async def allowed_to_confine(no_leaks: None) -> None:
+    """A system may have the program and forbid what it does: most containers do."""
+    try:
+        await require_bubblewrap()
+    except ConfigError as error:
+        if os.environ.get("DSH_TOOLS_REQUIRE_PROGRAMS") == "1":
+            raise
+        raise pytest.skip.Exception(error.message, _use_item_location=True) from None
 
 
 @pytest.fixture

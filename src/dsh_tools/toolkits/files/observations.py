@@ -30,7 +30,8 @@ class _Seen:
 class Observations:
     """Remembers what each caller saw, until the caller goes, and checks changes against it.
 
-    Calls without an agent share one memory. Safe to use from several threads.
+    Calls without an agent share one memory, and so do agents that cannot be referred to weakly. Safe to use from
+    several threads.
 
     Parameters:
         required: whether a file must have been read before it is changed. Without it nothing is checked.
@@ -132,7 +133,7 @@ class Observations:
     def _memory(self, agent: AgentLike | None) -> OrderedDict[str, _Seen]:
         if agent is None:
             return self._of_nobody
-        memory = self._of_agents.get(agent)
-        if memory is None:
-            memory = self._of_agents[agent] = OrderedDict()
-        return memory
+        try:
+            return self._of_agents.setdefault(agent, OrderedDict())
+        except TypeError:
+            return self._of_nobody
