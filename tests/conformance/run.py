@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.conformance.cases import DEFAULT_DIR, load, run_case
+from tests.conformance.cases import DEFAULT_DIR, RUNNERS, load, run_case
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="name skipped cases and why they are skipped")
     options = parser.parse_args(arguments)
     counts: Counter[str] = Counter()
+    for path in sorted(options.dir.glob("*.json")):
+        if path.stem not in RUNNERS:
+            print(f"{path.name} is left out: its name is none of {', '.join(RUNNERS)}", file=sys.stderr)
     for kind, cases in load(options.dir).items():
         for case in cases:
             outcome = run_case(kind, case)

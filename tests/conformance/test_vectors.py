@@ -53,6 +53,14 @@ def test_the_runner_reports_failures_and_closes_with_the_counts(tmp_path: Path):
     assert lines[1] == "1 passed, 1 failed, 1 skipped"
 
 
+def test_the_runner_says_what_it_leaves_out(tmp_path: Path):
+    (tmp_path / "lossles.json").write_text("[]")
+    command = [sys.executable, "-m", "tests.conformance.run", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lossles.json is left out: its name is none of dsl_compile, ")
+
+
 def test_the_runner_refuses_a_folder_without_cases(tmp_path: Path):
     command = [sys.executable, "-m", "tests.conformance.run", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
