@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..kernel.abort import AbortSignal
 from ..messages import AssistantMessage
-from ..model import AnswerCollector, Finish, ModelFailed, ModelFailure, ModelRequest, Retrying
+from ..model import AnswerCollector, Finish, ModelFailure, ModelRequest, Retrying
 from ..session import checkpoint
 from ..session.events import AssistantMessageRecord, ModelRetry
 from .batch import run_batch
@@ -25,6 +25,9 @@ class ModelRequestError(Exception):
     def __init__(self, failure: ModelFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+_NO_END = ModelFailure("CONNECTION_FAILED", "the model's answer broke off: its stream ended without an end")
 
 
 class StepOutcome:
@@ -53,8 +56,8 @@ async def run_step(agent: Agent, turn: int, step: int, signal: AbortSignal) -> S
     await checkpoint(agent.session, signal)
     answer = await _ask(agent, request, turn, step, signal)
     outcome = _record(agent, answer, turn, step)
-    if isinstance(answer.end, ModelFailed):
-        raise ModelRequestError(answer.end.failure)
+    if not isinstance(answer.end, Finish):
+        raise ModelRequestError(_NO_END if answer.end is None else answer.end.failure)
     if outcome.message is not None:
         # Also after an abort: each call that is in the log gets its result, even if none starts (HOST-156).
         calls = outcome.message.tool_calls

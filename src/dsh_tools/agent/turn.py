@@ -53,6 +53,11 @@ async def run_turn(agent: Agent, signal: AbortSignal) -> TurnEndReason:
         _log.exception("turn %d of session %s failed", turn, log.id)
         _close_open_calls(log)
         reason = Failed(describe_exception(error), error.code if isinstance(error, HarnessError) else "INTERNAL")
+    except BaseException as error:
+        # An adapter that calls sys.exit(), or whose native part panics: it goes on, but the log is in order.
+        _close_open_calls(log)
+        reason = Failed(describe_exception(error), "INTERNAL")
+        raise
     finally:
         log.append(TurnEnd.event_type, TurnEnd(turn, reason))
     return reason

@@ -75,5 +75,10 @@ def failure(
 
 def failure_from(error: BaseException, *, contexts: tuple[UserMessage, ...] | UnsetType = UNSET) -> ToolFailure:
     """Return the failed result for something that was raised; only typed errors give ``info`` (PIPE-10)."""
-    info = ErrorInfo(error.name, error.code) if isinstance(error, HarnessError) else UNSET
+    info = ErrorInfo(error.name, error.code) if isinstance(error, HarnessError) and _is_coded(error) else UNSET
     return failure(describe_exception(error), info, contexts=contexts)
+
+
+def _is_coded(error: HarnessError) -> bool:
+    """Whether an author's error kept to its declared types: a log takes no other code than a string (PIPE-12)."""
+    return isinstance(error.name, str) and isinstance(error.code, str)  # pyright: ignore[reportUnnecessaryIsInstance]

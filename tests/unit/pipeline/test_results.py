@@ -206,6 +206,15 @@ async def test_a_wrapper_answers_with_a_result(answer: Any) -> None:
         assert "post" not in recorder.seen
 
 
+async def test_a_wrappers_failure_with_an_odd_code_is_the_authors_fault() -> None:
+    # PIPE-136, D37
+    async with app() as ctx:
+        ctx.tools.register(make_tool())
+        detail = ErrorDetail("mine", ErrorInfo("N", 5))  # type: ignore[arg-type]
+        ctx.on("tools/execute", answering(ToolFailure(detail, text("x"))))
+        assert "error.info must be an ErrorInfo of strings" in text_of(await run(ctx))
+
+
 async def test_a_wrappers_failure_without_an_error_is_the_authors_fault() -> None:
     # PIPE-140 by D37: records are typed, so only a lie about the type gets here
     async with app() as ctx:

@@ -21,7 +21,7 @@ from ...kernel.hooks import Listener, run_waterfall
 from ...tools.blocks import checked_content, checked_contexts
 from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
-from ...tools.result import ErrorDetail, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
+from ...tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
 from ..cancellation import UNCONTAINED, BodyCancellation, NativeCancellation
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from ..threads import NotBegun
@@ -212,6 +212,9 @@ def _rebuild_failure(listener: str, result: ToolFailure) -> ToolFailure:
     error: object = result.error
     if not isinstance(error, ErrorDetail) or type(error.message) is not str:
         raise ListenerError(listener, EXECUTE.name, "error must be an ErrorDetail with a string message")
+    info: object = error.info
+    if info is not UNSET and not (isinstance(info, ErrorInfo) and type(info.name) is type(info.code) is str):
+        raise ListenerError(listener, EXECUTE.name, "error.info must be an ErrorInfo of strings")
     try:
         content = checked_content(result.content)
         meta = UNSET if result.meta is UNSET else snapshot(result.meta)
