@@ -61,6 +61,7 @@ def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_f
     Ctrl-C and SIGTERM cancel the verb; it ends once everything it started has stopped.
     """
     try:
+        _require_folder()
         config = load_config(config_file)
         status = asyncio.run(_until_stopped(work(config)))
     except HarnessError as error:
@@ -78,6 +79,13 @@ def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_f
         raise typer.Exit(130) from None
     sys.stdout.flush()
     raise typer.Exit(status)
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the working directory is not there any more: {error.strerror}") from error
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> Generator[BaseException]:

@@ -238,6 +238,16 @@ def test_closed_streams_are_no_reason_to_fall(home: Path, arguments: list[str]) 
     assert done.returncode == (1 if arguments[0] == "call" else 0)
 
 
+def test_a_working_directory_that_has_gone_is_named(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = subprocess.run(
+        ["sh", "-c", f"rmdir {gone} && exec {COMMAND} tools"], cwd=gone, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "dsh-tools: the working directory is not there any more: No such file or directory\n"
+
+
 def test_a_session_store_that_fails_is_named(home: Path) -> None:
     for arguments in (["session", "list"], ["demo"]):
         done = run(*arguments, "--store", str(home), cwd=home)
