@@ -82,6 +82,7 @@ class Bridge:
         self._signal: AbortSignal = self._controller.signal
         self._log = DispatchLog(recorder, tools.service.bus, execution)
         self._lane: CallLane[_SubCall] = CallLane(tools, self, max_parallel=self._most, signal=self._signal)
+        self._prefix = f"{execution.call_id}:code:"
         self._submitted = 0
         self._open: dict[_SubCall, str] = {}
         self.active = True
@@ -142,7 +143,7 @@ class Bridge:
         call = ToolCall(
             name,
             frozen,
-            f"{execution.call_id}:code:{self._submitted}",
+            f"{self._prefix}{self._submitted}",
             execution.root_call_id,
             execution.agent,
             execution.token,
@@ -188,8 +189,10 @@ class Bridge:
     def _inherit(self, result: ToolResult) -> None:
         execution = self._execution
         if isinstance(result, ToolSuccess):
-            if any(isinstance(block, ImageBlock) for block in result.content):
-                execution.defer_context(UserMessage(result.content, _IMAGES_FROM))
+            for block in result.content:
+                if isinstance(block, ImageBlock):
+                    execution.defer_context(UserMessage(result.content, _IMAGES_FROM))
+                    break
             if result.concludes_turn is True:
                 execution.conclude_turn()
         for context in result.additional_contexts or ():

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -45,8 +44,7 @@ _LONG_NUMBER = re.compile("[0-9]{16}")
 _SAFE = 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(msgspec.Struct, frozen=True):
     """A value that has arrived as text and is parsed only when it is wanted.
 
     ``text`` is JSON. ``deep`` says that it may nest deeper than the fast decoder goes.
@@ -72,13 +70,11 @@ class Payload:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyFrame:
+class ReadyFrame(msgspec.Struct, frozen=True):
     """The worker has warmed up and waits for a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallFrame:
+class CallFrame(msgspec.Struct, frozen=True):
     """The program calls a host function."""
 
     id: int
@@ -87,15 +83,13 @@ class CallFrame:
     arguments: Payload
 
 
-@dataclass(frozen=True, slots=True)
-class LogFrame:
+class LogFrame(msgspec.Struct, frozen=True):
     """The program printed something."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DoneFrame:
+class DoneFrame(msgspec.Struct, frozen=True):
     """The program has ended. At most one of the fields says something; none means: no value.
 
     ``over`` says that the outcome was too large to send.
@@ -106,15 +100,13 @@ class DoneFrame:
     over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FaultFrame:
+class FaultFrame(msgspec.Struct, frozen=True):
     """Something failed beside the program's own course: a floating rejection, a timer callback (CODE-171)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class IdleFrame:
+class IdleFrame(msgspec.Struct, frozen=True):
     """The program waits, and nothing is left that could wake it."""
 
 
