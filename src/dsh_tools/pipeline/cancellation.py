@@ -34,8 +34,16 @@ class NativeCancellation:
 
     @property
     def requested(self) -> bool:
-        """Whether a cancellation was asked for."""
+        """Whether a cancellation was asked for since then, delivered or swallowed."""
         return self._task is not None and self._task.cancelling() > self._before
+
+    @property
+    def explains_error(self) -> bool:
+        """Whether a CancelledError that was caught has a request behind it, however old (D30).
+
+        A task may be cancelled just before it makes the call; the request is then delivered inside it.
+        """
+        return self._task is not None and self._task.cancelling() > 0
 
 
 async def finish_shielded(work: Coroutine[Any, Any, T]) -> T:

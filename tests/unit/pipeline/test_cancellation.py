@@ -332,6 +332,57 @@ async def test_cancelled_while_a_listener_waits(stage: str) -> None:
         assert len(body.calls) == (1 if stage == "tools/post-execute" else 0)
 
 
+@pytest.mark.parametrize("stage", [None, "tools/pre-execute", "tools/execute", "tools/post-execute"])
+async def test_a_cancellation_from_just_before_the_call_is_an_abort(stage: str | None) -> None:
+    # D30: the request is older than the call and is delivered inside it
+    async with app() as ctx:
+
+        async def body(args: Any, execution: Any) -> str:
+            await asyncio.sleep(0.01)
+            return "done"
+
+        async def waiting(_subject: Any, next: Any) -> Any:
+            await asyncio.sleep(0.01)
+            return await next()
+
+        ctx.tools.register(make_tool(execute=body if stage is None else Body()))
+        if stage is not None:
+            ctx.on(stage, waiting)
+        recorder = Recorder(ctx)
+
+        async def caller() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await run(ctx)
+
+        task = asyncio.create_task(caller())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        before = stage in ("tools/pre-execute", "tools/execute")
+        assert recorder.results == [ABORTED_BEFORE if before else ABORTED_AFTER]
+
+
+async def test_calls_made_while_a_cancelled_task_cleans_up_run_as_usual() -> None:
+    # D30: the old request has been delivered, so it says nothing about these
+    async with app() as ctx:
+        ctx.tools.register(make_tool())
+        seen: list[str] = []
+
+        async def caller() -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                seen.append(text_of(await run(ctx)))
+
+        task = asyncio.create_task(caller())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == ["ok"]
+
+
 async def test_a_timeout_around_execute_works_as_usual() -> None:
     # D30: asyncio.timeout sees its own cancellation come back
     async with app() as ctx:

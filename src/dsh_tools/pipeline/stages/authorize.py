@@ -54,16 +54,18 @@ async def authorize(run: Run) -> None:
     try:
         refusal = await _decide(run)
     except asyncio.CancelledError as error:
-        if not native.requested:
+        if not native.explains_error:
             run.settle_with(failure_from(error), "finish")
             return
+        run.execution.state.cancelled = True
         refusal = None
     except UNCONTAINED:
         raise
     except BaseException as error:
         run.settle_with(failure_from(error), "finish")
         return
-    run.execution.state.cancelled = native.requested
+    if native.requested:
+        run.execution.state.cancelled = True
     if refusal is None and aborted(run):
         refusal = ABORTED_BEFORE_DISPATCH
     if refusal is not None:

@@ -49,9 +49,10 @@ async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
     try:
         result = await _run_wrapped(run, wrappers)
     except asyncio.CancelledError as error:
-        if not native.requested:
+        if not native.explains_error:
             run.settle_with(failure_from(error), "finish")
             return
+        run.execution.state.cancelled = True
         result = aborted_result(run)
     except _Settled as settled:
         run.settle_with(settled.result, "finish")
@@ -100,7 +101,10 @@ async def _run_body(run: Run) -> ToolResult:
         state.body_ran = ran_before
         result: ToolResult = aborted_result(run)
     except asyncio.CancelledError:
-        if native.requested or state.caller_signal.aborted or signal.aborted:
+        if native.explains_error:
+            state.cancelled = True
+            result = ABORTED
+        elif state.caller_signal.aborted or signal.aborted:
             result = ABORTED
         else:
             result = failure(f'tool "{execution.name}" raised CancelledError although nobody cancelled it')

@@ -51,7 +51,9 @@ async def review(run: Run) -> None:
         decision: PostDecision = await run_waterfall(listeners, subject, Accept, _check_decision)
         result = _apply(run, listeners[0].name, result, decision)
     except asyncio.CancelledError as error:
-        if not native.requested:
+        if native.explains_error:
+            run.execution.state.cancelled = True
+        else:
             result = failure_from(error)
     except LossyJsonError as error:
         result = failure(f"{LOSSY_RESULT}\n{error.message}")
