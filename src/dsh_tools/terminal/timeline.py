@@ -12,7 +12,7 @@ from .neutral import one_line
 
 __all__ = ["render_timeline"]
 
-_BAR_CELLS = 32
+_BAR_CELLS = 24
 
 
 def render_timeline(calls: Sequence[ReplayedCall]) -> Table:
@@ -26,7 +26,7 @@ def render_timeline(calls: Sequence[ReplayedCall]) -> Table:
     table.add_column("from", justify="right")
     table.add_column("took", justify="right")
     table.add_column("when", no_wrap=True, width=_BAR_CELLS)
-    table.add_column("outcome")
+    table.add_column("outcome", no_wrap=True)
     begin = min((call.started_at for call in calls), default=0)
     end = max((call.finished_at for call in calls), default=0)
     for call in calls:
