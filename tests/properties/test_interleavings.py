@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.calls import app, make_tool
 
 from dsh_tools.kernel import AbortController
+from dsh_tools.pipeline.cancellation import finish_shielded
 from dsh_tools.tools import ToolCall
 
 calls = st.fixed_dictionaries(
@@ -31,14 +32,7 @@ async def body(args: Any, run: Any) -> str:
         await asyncio.sleep(args["ms"] / 1000)
         raise ValueError("x")
     if args["kind"] == "process":
-        child = await asyncio.create_subprocess_exec("sleep", str(args["ms"] / 1000))
-        try:
-            await child.wait()
-        finally:
-            if child.returncode is None:
-                child.kill()
-            await child.wait()
-        return "ok"
+        return await process_body(args["ms"] / 1000)
     until = time.monotonic() + args["ms"] / 1000
     while time.monotonic() < until:
         try:
@@ -47,6 +41,25 @@ async def body(args: Any, run: Any) -> str:
             if args["kind"] != "stubborn":
                 raise
     return "ok"
+
+
+async def process_body(seconds: float) -> str:
+    """Wait for a child, and end it however often the wait is cancelled: asyncio's own start takes one cancel only."""
+    child = await finish_shielded(asyncio.create_subprocess_exec("sleep", str(seconds)))
+    try:
+        if current_task_is_cancelled():
+            raise asyncio.CancelledError
+        await child.wait()
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await finish_shielded(child.wait())
+    return "ok"
+
+
+def current_task_is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def thread_body(args: Any, run: Any) -> str:
