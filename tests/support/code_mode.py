@@ -48,6 +48,7 @@ class ScriptRuntime:
     """A runtime that runs whatever script it was given last; a script's exception is the program's."""
 
     isolation = "none"
+    version = "script 1"
 
     def __init__(self, script: Script | None = None, language: str = "typescript") -> None:
         self.script = script

@@ -24,6 +24,7 @@ __all__ = [
     "CodeRunRequest",
     "CodeRunResult",
     "CodeRuntime",
+    "Determinism",
     "ErrorClassSpec",
     "FailureKind",
     "HostAnswer",
@@ -46,10 +47,13 @@ class HostAnswer(asyncio.Future[JsonValue]):
     """What a host function may return instead of a coroutine: a future that hands its result on at once.
 
     Other futures tell of their result one turn of the event loop later, which each call of a program
-    would have to wait for. ``receiver`` belongs to the runtime.
+    would have to wait for. ``receiver`` belongs to the runtime. ``at`` is for deterministic programs: set
+    it before the answer, and the program's clock shows that time from the answer on, in milliseconds
+    since the epoch; None leaves the clock alone.
     """
 
     receiver: Callable[[HostAnswer], object] | None = None
+    at: int | None = None
 
     def set_result(self, result: JsonValue, /) -> None:
         """Answer with a value."""
@@ -99,6 +103,29 @@ class BindingNamespace:
 
 
 @dataclass(frozen=True, slots=True)
+class Determinism:
+    """What a program needs to take the same path whenever it gets the same answers in the same order.
+
+    Each answer of the host, to a call or to a timer, is a step of its own: the program gets the next one
+    only when it has done all it can. Its clock stands still between them, its random numbers come from
+    the seed, and what would let the outside decide is not there. So the order of the answers, their
+    values and their times are all that a second run must repeat; the calls come in the same order, timers
+    among them, and so do the logs and the end.
+
+    Parameters:
+        seed: where random numbers come from; hexadecimal digits.
+        started_at: what the clock shows at first, in milliseconds since the epoch. It never goes back.
+        sleep: called for each timer with its milliseconds, in order with the calls of host functions; the
+            host answers when the time is up, with whatever value. A timer that the program clears has its
+            answer cancelled, and one that is answered all the same is ignored, its time included.
+    """
+
+    seed: str
+    started_at: int
+    sleep: Callable[[float], HostAnswer]
+
+
+@dataclass(frozen=True, slots=True)
 class CodeRunRequest:
     """One program to run. Budgets are the runtime's configuration, never the request's (CODE-130).
 
@@ -106,11 +133,13 @@ class CodeRunRequest:
         program: the body of an async function, in the runtime's language.
         bindings: the namespaces that the program may call.
         signal: aborts the run; None never does.
+        determinism: makes the run repeatable; None gives the program the real clock, chance and timers.
     """
 
     program: str
     bindings: Sequence[BindingNamespace] = ()
     signal: AbortSignal | None = None
+    determinism: Determinism | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +179,14 @@ class CodeRuntime(Protocol):
     @property
     def isolation(self) -> str:
         """What keeps a program apart from the host: ``"process"`` or ``"interpreter"`` (D4)."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """What a program's course depends on beside itself and the host: interpreter, worker, machine.
+
+        A deterministic program repeats its course only where this text is the same.
+        """
         ...
 
     async def run(self, request: CodeRunRequest) -> CodeRunResult:

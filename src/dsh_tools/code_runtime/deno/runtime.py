@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
-from ...errors import ConfigError
+from ...errors import CodeRuntimeError, ConfigError
 from ..base import PooledRuntime
 from ..budgets import RuntimeConfig
 from ..run import Run
+from ..versions import version_text
 from .conversation import converse, frame_limit
 from .process import WORKER, DenoProcess
 
 __all__ = ["DenoRuntime"]
 
+_VERSION_SECONDS = 30
 _INSTALL = 'TypeScript programs run in Deno, which is not installed: pip install "dsh-tools[code]"'
 
 
@@ -55,9 +60,19 @@ class DenoRuntime(PooledRuntime[DenoWorker]):
     ) -> None:
         super().__init__(config)
         self._deno = _find_deno() if deno is None else deno
+        self._binary = deno
         self._landlock = landlock
         self._worker = worker
         self._removals: set[asyncio.Task[None]] = set()
+
+    @property
+    def version(self) -> str:
+        """Deno's version, the machine, and a digest of the worker; see :class:`CodeRuntime`.
+
+        Raises:
+            CodeRuntimeError: a binary other than the package's does not say its version.
+        """
+        return _version(self._binary, self._worker)
 
     async def _start_worker(self) -> DenoWorker:
         return await DenoWorker.start(
@@ -89,3 +104,16 @@ def _find_deno() -> str:
         return str(find_deno_bin())
     except (ImportError, FileNotFoundError):
         raise ConfigError(_INSTALL) from None
+
+
+@cache
+def _version(deno: str | None, worker: Path) -> str:
+    return version_text(f"deno {version('deno')}" if deno is None else _ask_version(deno), [worker])
+
+
+def _ask_version(deno: str) -> str:
+    try:
+        told = subprocess.run([deno, "--version"], capture_output=True, check=True, timeout=_VERSION_SECONDS, text=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CodeRuntimeError(f"{deno} does not say its version: {error}") from error
+    return " ".join(told.stdout.split())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
 from ..base import PooledRuntime
 from ..budgets import RuntimeConfig
+from ..versions import version_text
 from .worker import MontyWorker
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ PYTHON_SUBSET = (
 """What a program may use of Python, for whoever writes one; part of the SDK text of Code Mode."""
 
 _INSTALL = 'Python programs run in Monty, which is not installed: pip install "dsh-tools[code-python]"'
+_SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("prelude", "scanner", "source", "worker")]
 _PROCESSES = 1_000_000
 
 
@@ -52,6 +57,11 @@ class MontyRuntime(PooledRuntime[MontyWorker]):
         self._client: AsyncMonty | None = None
         self._opening = asyncio.Lock()
 
+    @property
+    def version(self) -> str:
+        """Monty's version, the machine, and a digest of what programs are wrapped in; see :class:`CodeRuntime`."""
+        return _version()
+
     async def _start_worker(self) -> MontyWorker:
         async with self._opening:
             if self._client is None:
@@ -62,6 +72,11 @@ class MontyRuntime(PooledRuntime[MontyWorker]):
         client, self._client = self._client, None
         if client is not None:
             await client.__aexit__(None, None, None)
+
+
+@cache
+def _version() -> str:
+    return version_text(f"monty {version('pydantic-monty-runtime')}", _SOURCES)
 
 
 async def _open_client() -> AsyncMonty:
