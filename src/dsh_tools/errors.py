@@ -18,6 +18,7 @@ from typing import ClassVar
 __all__ = [
     "AbortError",
     "ApprovalError",
+    "CallSuspended",
     "CodeRunFailedError",
     "CodeRuntimeError",
     "ConfigError",
@@ -86,6 +87,21 @@ class ViolationsError(HarnessError):
     def __init__(self, violations: Sequence[str], *, prefix: str | None = None) -> None:
         self.violations: tuple[str, ...] = tuple(violations)
         super().__init__((self.prefix if prefix is None else prefix) + "; ".join(self.violations))
+
+
+class CallSuspended(BaseException):
+    """A call waits for a person: it has no result yet, and its turn ends without one.
+
+    No error, and no ``Exception`` either, so that wrappers, retries and bodies that catch those let it
+    through. Only a call whose state is kept over the end of the process is ever suspended.
+
+    Parameters:
+        question_id: the question that waits for an answer.
+    """
+
+    def __init__(self, question_id: str) -> None:
+        super().__init__(f"the call waits for the answer to question {question_id}")
+        self.question_id = question_id
 
 
 # ── what a model can cause ─────────────────────────────────────────────────────

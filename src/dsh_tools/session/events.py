@@ -301,7 +301,10 @@ class CodeDispatch(Record, frozen=True):
 
 
 class ApprovalAsked(Record, frozen=True):
-    """A person was asked (HOST-84); the question is bound to the digest of the arguments (D43)."""
+    """A person was asked (HOST-84); the answer is bound to the digests of the arguments and the rules (D43).
+
+    ``purpose`` is there only where something else than running the call was asked for.
+    """
 
     event_type: ClassVar[str] = "approval/asked"
     id: Name
@@ -310,16 +313,19 @@ class ApprovalAsked(Record, frozen=True):
     reason: str | UnsetType = UNSET
     arguments: Any = UNSET
     arguments_digest: str | UnsetType = UNSET
+    policy_digest: str | UnsetType = UNSET
+    purpose: str | UnsetType = UNSET
 
 
 class ApprovalDecided(Record, frozen=True):
-    """The answer to a question; exactly one for each (HOST-84)."""
+    """The answer to a question; exactly one for each (HOST-84). ``by`` says who gave it."""
 
     event_type: ClassVar[str] = "approval/decided"
     id: Name
     outcome: Literal["allowed-once", "rejected", "cancelled", "unavailable"]
     reason: str | UnsetType = UNSET
     remember: Any = UNSET
+    by: str | UnsetType = UNSET
 
 
 class ApprovalPolicy(Record, frozen=True):

@@ -99,6 +99,11 @@ class EventLog:
         return self._state.turn
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether the last turn waits for a person: it ended so, and has not been resumed (D34)."""
+        return self._state.waiting
+
+    @property
     def pending(self) -> PendingMessages:
         """The messages that wait for a step or a turn (HOST-192)."""
         return self._state.pending

@@ -1,5 +1,7 @@
 """Where a log stands: its open turn and step, and the calls of programs that have not settled.
 
+The calls of a turn that ended as waiting stay pending over its end: the next turn's first step answers them (D34).
+
 Checks come before the commit and change nothing; a rejected event leaves no trace (PIPE-220).
 """
 
@@ -21,6 +23,7 @@ from .events import (
     ToolResultRecord,
     TurnEnd,
     TurnStart,
+    Waiting,
 )
 from .pending import PendingMessages
 from .surface import TOOL_NOT_STARTED
@@ -40,9 +43,11 @@ class LogState:
         self.turn_open = False
         self.step = 0
         self.step_open = False
+        self.waiting = False
         self.pending = PendingMessages()
         self._check_pairing = check_pairing
         self._open_calls: set[int] = set()
+        self._carried = False
         self._roots: dict[str, str] = {}
         self._running: Counter[str] = Counter()
 
@@ -71,13 +76,17 @@ class LogState:
         """Take a committed event in."""
         if isinstance(record, TurnStart):
             self.turn, self.turn_open, self.step = record.turn, True, 0
+            self._carried, self.waiting = self.waiting, False
         elif isinstance(record, TurnEnd):
             self.turn_open = False
+            self.waiting = isinstance(record.reason, Waiting)
         elif isinstance(record, StepStart):
             self.step, self.step_open = record.step, True
+            if not self._carried:
+                self._open_calls.clear()
+            self._carried = False
         elif isinstance(record, StepEnd):
             self.step_open = False
-            self._open_calls.clear()
         elif isinstance(record, CodeDispatchStart):
             self._roots[record.sub_call_id] = record.root_call_id
             self._running[record.sub_call_id] += 1
@@ -127,7 +136,7 @@ class LogState:
         if not self._check_pairing or (record.error is not UNSET and record.error.code == TOOL_NOT_STARTED):
             return
         # By the event that is cited and not by the call id, since providers repeat ids (HOST-163).
-        if sources is UNSET or not self._open_calls.issuperset(sources):
+        if sources is UNSET or not self.step_open or not self._open_calls.issuperset(sources):
             raise SessionError(
                 f'the result of "{record.message.source.call_id}" answers no pending call of this step',
                 "UNPAIRED_RESULT",

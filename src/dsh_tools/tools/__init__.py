@@ -13,6 +13,7 @@ from .events import (
     PRE_EXECUTE,
     TOOL_PROGRESS,
     TOOL_RESULT,
+    TOOL_SUSPENDED,
     TOOLS_CHANGE,
     Accept,
     Allow,
@@ -24,7 +25,7 @@ from .events import (
     PostDecision,
     Review,
 )
-from .execution import AgentLike, CallToken, ToolCall, ToolExecution, ToolRunContext
+from .execution import AgentLike, CallToken, DurableCall, ToolCall, ToolExecution, ToolRunContext
 from .presenting import view_of_call, view_of_result
 from .registered import RegisteredTool, ToolSchema, compile_definition
 from .registry import RESERVED_NAME, ToolRegistry
@@ -41,6 +42,7 @@ __all__ = [
     "TOOLS_CHANGE",
     "TOOL_PROGRESS",
     "TOOL_RESULT",
+    "TOOL_SUSPENDED",
     "Accept",
     "AgentLike",
     "Allow",
@@ -51,6 +53,7 @@ __all__ = [
     "Decision",
     "Deny",
     "DispatchLogEntry",
+    "DurableCall",
     "ErrorDetail",
     "ErrorInfo",
     "FunctionTool",

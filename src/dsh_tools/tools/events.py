@@ -22,6 +22,7 @@ __all__ = [
     "TOOLS_CHANGE",
     "TOOL_PROGRESS",
     "TOOL_RESULT",
+    "TOOL_SUSPENDED",
     "Accept",
     "Allow",
     "Ask",
@@ -102,6 +103,9 @@ TOOL_RESULT: EmitHook[ToolExecution, ToolResult] = EmitHook("tools/result")
 
 TOOL_PROGRESS: EmitHook[ToolExecution, object] = EmitHook("tools/progress")
 """Observe how far a running body is."""
+
+TOOL_SUSPENDED: EmitHook[ToolExecution] = EmitHook("tools/suspended")
+"""Observe that a call waits for a person and ends here without a result; a resumed call is a new execution."""
 
 TOOLS_CHANGE: EmitHook[()] = EmitHook("tools/change")
 """Observe that the set of visible tools may have changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -13,8 +14,9 @@ from .blocks import checked_contexts
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..kernel.scope import Scope
+    from .trace import CallTrace
 
-__all__ = ["AgentLike", "CallState", "CallToken", "ToolCall", "ToolExecution", "ToolRunContext"]
+__all__ = ["AgentLike", "CallState", "CallToken", "DurableCall", "ToolCall", "ToolExecution", "ToolRunContext"]
 
 
 _PLUGIN = MessageSource("plugin")
@@ -49,6 +51,23 @@ class CallToken(msgspec.Struct, eq=False):
         self.owner = None
 
 
+class DurableCall(Protocol):
+    """Who keeps what is known of one call over the end of the process; such a call may be suspended (D34)."""
+
+    @property
+    def call_key(self) -> int:
+        """The place in the session's log of the model's call that this one is, or belongs to."""
+        ...
+
+    def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
+        """Note that the body is about to be called; what is returned is awaited first.
+
+        Raises:
+            Exception: it could not be noted, so the body must not run.
+        """
+        ...
+
+
 class ToolCall(msgspec.Struct, frozen=True, eq=False):
     """A request to run one tool.
 
@@ -62,6 +81,7 @@ class ToolCall(msgspec.Struct, frozen=True, eq=False):
         signal: the caller's abort signal; absent means that the caller never aborts (D21).
         by_program: a program calls a tool that was bound into it. Its arguments are a value whatever their
             type, a string too; and if the tool has gone, no policy looks at the call (CODE-84, 97).
+        durable: who keeps the call's state; with it, a call that waits for a person may be suspended (D34).
     """
 
     name: str
@@ -72,6 +92,7 @@ class ToolCall(msgspec.Struct, frozen=True, eq=False):
     parent: CallToken | None = None
     signal: AbortSignal | None = None
     by_program: bool = False
+    durable: DurableCall | None = None
 
 
 class ToolRunContext(Protocol):
@@ -132,7 +153,8 @@ class CallState(msgspec.Struct, eq=False):
     """The pipeline's own notes on one execution. Listeners have no business here.
 
     ``caller_signal`` is the signal captured at entry (PIPE-146); ``cancelled`` is a native
-    cancellation of the awaiting task (D30); ``body_ran`` is set just before the body is called (PIPE-199).
+    cancellation of the awaiting task (D30); ``body_ran`` is set just before the body is called (PIPE-199);
+    ``durable`` keeps what is known of the call over the end of the process.
     """
 
     sink: ProgressSink
@@ -142,6 +164,8 @@ class CallState(msgspec.Struct, eq=False):
     body_ran: bool = False
     cancelled: bool = False
     frozen: bool = False
+    trace: CallTrace | None = None
+    durable: DurableCall | None = None
 
 
 class ToolExecution(msgspec.Struct, eq=False):

@@ -113,8 +113,8 @@ def test_a_turn_that_waits_for_a_person_is_left_alone():
     assert repair_log(crashed(log)) == []
 
 
-def test_what_a_closed_step_or_turn_owes_is_nobodys_business():
-    # HOST-129, D34
+def test_what_a_closed_step_owes_is_nobodys_business_until_its_turn_waits():
+    # HOST-129, D34: a turn that begins after one that waits is answerable for its calls.
     log = new_log()
     begin(log)
     answer(log, "", ("c1", "t", "{}"))
@@ -124,7 +124,11 @@ def test_what_a_closed_step_or_turn_owes_is_nobodys_business():
     log.append("tool/code-dispatch-start", data)
     end(log, "waiting")
     log.append("turn/start", {"turn": 2})
-    assert shape(repair_log(crashed(log))) == [("turn/end", None)]
+    assert shape(repair_log(crashed(log))) == [
+        ("tool/code-dispatch", None),
+        ("tool/result", "TOOL_NOT_STARTED"),
+        ("turn/end", None),
+    ]
 
 
 def test_calls_that_share_an_id_all_get_a_result():
