@@ -22,6 +22,7 @@ from .hooks import (
     WaterfallListener,
     run_waterfall,
 )
+from .markers import Effects, effect_free, effects_of, hands_on
 from .plugin import Fiber
 from .recipe import Plugin, PluginObject
 from .scope import EVERY_SCOPE, ParentLink, Scope
@@ -42,6 +43,7 @@ __all__ = [
     "ContextBound",
     "Disposer",
     "EffectBody",
+    "Effects",
     "EmitHook",
     "Fiber",
     "FiberState",
@@ -59,5 +61,8 @@ __all__ = [
     "WaterfallHook",
     "WaterfallListener",
     "create_context",
+    "effect_free",
+    "effects_of",
+    "hands_on",
     "run_waterfall",
 ]

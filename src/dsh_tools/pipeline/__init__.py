@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .explain import Explanation, Foreseen
 from .guards import Guard
 from .run import ABORTED_BEFORE_DISPATCH, Run
 from .scheduler import CallLane, LaneOwner, Slot
@@ -11,6 +12,8 @@ __all__ = [
     "ABORTED_BEFORE_DISPATCH",
     "CallLane",
     "ExecutionMode",
+    "Explanation",
+    "Foreseen",
     "Guard",
     "LaneOwner",
     "Run",

@@ -42,6 +42,8 @@ async def execute(runner: Runner, call: ToolCall) -> ToolResult:
     run = snapshot_call(runner, call)
     if run.next == "dispatch" and needs_authorization(run):
         await authorize(run)
+    if runner.tracer is not None:
+        runner.tracer(call, run)
     if run.next == "dispatch":
         await invoke(run)
     if run.execution.state.cancelled:
@@ -70,6 +72,8 @@ async def prepare(runner: Runner, call: ToolCall) -> Run:
 
 async def dispatch(run: Run) -> None:
     """Run the body and its wrappers; the only part that may overlap with other calls (PIPE-235)."""
+    if runner.tracer is not None:
+        runner.tracer(call, run)
     if run.next == "dispatch":
         await invoke(run)
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ..errors import AbortError
-from ..tools.execution import ToolExecution
+from ..errors import AbortError, CallSuspended
+from ..tools.events import TOOL_SUSPENDED
+from ..tools.execution import ToolCall, ToolExecution
 from ..tools.registered import RegisteredTool
 from ..tools.result import ErrorInfo, ToolFailure, ToolResult, failure
 from ..tools.visibility import View
@@ -26,13 +27,25 @@ __all__ = [
     "Next",
     "Run",
     "Runner",
+    "Tracer",
     "abort_outcome",
     "aborted",
     "aborted_result",
 ]
 
-Next: TypeAlias = Literal["dispatch", "review", "finish"]
-"""Where a run goes next: to its body, to post-execute with a result, or straight to the end (PIPE-234)."""
+Next: TypeAlias = Literal["dispatch", "review", "finish", "suspended"]
+"""Where a run goes next: to its body, to post-execute with a result, or straight to the end (PIPE-234).
+
+A run that is suspended goes nowhere: it has no result, and whoever started it goes on another time.
+"""
+
+
+class Tracer(Protocol):
+    """Who decides for each call whether it is traced."""
+
+    def __call__(self, call: ToolCall, run: Run, /) -> None:
+        """Look at a call that has just come in, before any policy does; set ``run.execution.state.trace``, or don't."""
+        ...
 
 
 class Runner(Protocol):
@@ -44,6 +57,7 @@ class Runner(Protocol):
     guards: GuardTable
     threads: BodyThreads
     mask_errors: bool
+    tracer: Tracer | None
 
     def report_progress(self, execution: ToolExecution, value: object) -> None:
         """Deliver one progress value to observers."""

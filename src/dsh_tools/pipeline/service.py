@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import pydantic
 
-from ..errors import ScopeRequiredError
+from ..errors import RegistrationError, ScopeRequiredError
 from ..kernel.scope import EVERY_SCOPE
 from ..tools.definition import ToolDefinition
 from ..tools.events import TOOL_PROGRESS, TOOLS_CHANGE
@@ -19,13 +19,16 @@ from ..tools.registered import ToolSchema, compile_definition
 from ..tools.registry import RESERVED_NAME, ToolRegistry
 from ..tools.result import ToolResult
 from ..tools.visibility import Mode, View
+from .explain import Explanation, explain
 from .guards import Guard, GuardTable
 from .pipeline import dispatch, execute, finish, prepare
-from .run import Run
+from .policies import PolicyTable
+from .run import Run, Tracer
 from .stages.snapshot import classify_arguments
 from .threads import BodyThreads
 
 if TYPE_CHECKING:
+    from ..json_value import JsonValue
     from ..kernel.context import Context
     from ..kernel.effect import Disposer
     from ..kernel.scope import Scope
@@ -77,6 +80,8 @@ class ToolService:
         self.guards = GuardTable()
         self.threads = BodyThreads(self.config.max_threads)
         self.mask_errors = self.config.mask_errors
+        self.tracer: Tracer | None = None
+        self.policies = PolicyTable()
 
     def for_context(self, context: Context) -> Tools:
         """Return the face of this service for one context; the kernel calls it for ``context.tools``."""
@@ -89,6 +94,21 @@ class ToolService:
     def changed(self) -> None:
         """Tell everybody that the visible tools may have changed (PIPE-70)."""
         self.bus.emit(TOOLS_CHANGE, scope=EVERY_SCOPE)
+
+    def trace_with(self, tracer: Tracer) -> Callable[[], None]:
+        """Let ``tracer`` look at every call that comes in; returns what ends that.
+
+        Raises:
+            RegistrationError: somebody else traces the calls.
+        """
+        if self.tracer is not None:
+            raise RegistrationError("the calls are traced already; there can be one tracer")
+        self.tracer = tracer
+
+        def end() -> None:
+            self.tracer = None
+
+        return end
 
     async def dispose(self) -> None:
         """Wait for synchronous bodies and end their threads."""
@@ -155,6 +175,25 @@ class Tools:
         scope = self._context.scope
         return self._context.effect(lambda: self.service.guards.add(guard, scope), "guard")
 
+    def declare_policy(self, name: str, document: JsonValue) -> Disposer:
+        """Say which rules are in force for this context's scope, or for everybody (D43).
+
+        An approval is bound to them: an answer that was given under other rules does not count.
+
+        Parameters:
+            name: whose rules they are.
+            document: the rules as JSON; what counts is whether it is the same.
+
+        Raises:
+            LossyJsonError: the document is not JSON.
+        """
+        scope = self._context.scope
+        return self._context.effect(lambda: self.service.policies.add(name, document, scope), f'policy "{name}"')
+
+    def policy_digest(self, scope: Scope | None = None) -> str | None:
+        """Return the digest of the rules declared for ``scope``; None where nobody declared any."""
+        return self.service.policies.digest(scope)
+
     def _apply(self, do: Callable[[], object], undo: Callable[[], object]) -> Disposer:
         """Make a change whose undoing belongs to this context, then tell everybody (HOST-54)."""
 
@@ -219,6 +258,19 @@ class Tools:
         if not isinstance(cast("object", call), ToolCall):
             raise TypeError(f'execute() takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
         return execute(self.service, call)
+
+    def explain(self, call: ToolCall) -> Coroutine[Any, Any, Explanation]:
+        """Foresee what policy would decide about a call, and why. Nothing runs, nobody is asked, nothing is logged.
+
+        Guards and the listeners that declare themselves :func:`effect_free` are consulted; the answer names
+        those that cannot be.
+
+        Raises:
+            TypeError: ``call`` is something else.
+        """
+        if not isinstance(cast("object", call), ToolCall):
+            raise TypeError(f'explain() takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
+        return explain(self.service, call)
 
     def execution_mode(self, call: ToolCall) -> ExecutionMode:
         """Say whether this call may overlap with others now; anything unclear is exclusive (PIPE-202 to 204)."""

@@ -11,12 +11,13 @@ from ...tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ...tools.result import ToolFailure, failure, failure_from
 from ..cancellation import UNCONTAINED, NativeCancellation
 from ..run import ABORTED_BEFORE_DISPATCH, Run, aborted
+from ..watching import ask_guard, watched
 
 if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
     from ...tools.execution import AgentLike, ToolExecution
 
-__all__ = ["ApprovalAnswer", "Approver", "authorize", "needs_authorization"]
+__all__ = ["ApprovalAnswer", "Approver", "authorize", "check_decision", "denial_text", "needs_authorization"]
 
 
 class ApprovalAnswer(Protocol):
@@ -76,19 +77,22 @@ async def _decide(run: Run) -> ToolFailure | None:
     decision: Decision = Allow()
     listeners = run.runner.bus.listeners(PRE_EXECUTE, run.scope)
     if listeners:
-        decision = await run_waterfall(listeners, run.execution, Allow, _check_decision)
+        if trace is not None:
+            listeners = watched(listeners, trace, "listener")
+        decision = await run_waterfall(listeners, run.execution, Allow, check_decision)
     if isinstance(decision, Ask):
         refusal = await _ask(run, decision)
     elif isinstance(decision, Deny):
-        refusal = failure(_denial(run, decision))
+        refusal = failure(denial_text(run, decision))
     else:
+    trace = run.execution.state.trace
         refusal = None
     if refusal is None and not aborted(run) and run.runner.guards.count:
         refusal = _consult_guards(run)
     return refusal
 
 
-def _check_decision(listener: Listener, decision: object) -> None:
+def check_decision(listener: Listener, decision: object) -> None:
     """Fail closed on anything that is not a decision (D21, D37)."""
     if not isinstance(decision, (Allow, Deny, Ask)):
         what = f"expected Allow, Deny or Ask, got {type(decision).__name__}"
@@ -99,7 +103,8 @@ def _check_decision(listener: Listener, decision: object) -> None:
     raise ListenerError(listener.name, PRE_EXECUTE.name, what)
 
 
-def _denial(run: Run, decision: Deny) -> str:
+def denial_text(run: Run, decision: Deny) -> str:
+    """What the model reads of a denial (PIPE-111, D21)."""
     return f'tool "{run.execution.name}" was denied by policy' if decision.reason is None else decision.reason
 
 
@@ -133,12 +138,13 @@ async def _ask(run: Run, decision: Ask) -> ToolFailure | None:
 
 def _consult_guards(run: Run) -> ToolFailure | None:
     for guard in run.runner.guards.consult(run.scope):
-        reason: object = guard(run.execution)
+        reason: object = guard(run.execution) if trace is None else ask_guard(guard, run.execution, trace)
         if reason is None:
             continue
         if not isinstance(reason, str):
             name = getattr(guard, "__qualname__", repr(guard))
             what = f"expected None or a reason, got {type(reason).__name__}"
+    trace = run.execution.state.trace
             raise ListenerError(name, "guard", what)
         return failure(reason)
     return None

@@ -25,6 +25,7 @@ from ...tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, Too
 from ..cancellation import UNCONTAINED, BodyCancellation, NativeCancellation
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from ..threads import NotBegun
+from ..watching import watched
 from .check_output import check_output
 from .snapshot import unknown_tool
 
@@ -87,6 +88,8 @@ async def _run_body(run: Run) -> ToolResult:
     if entry is None:
         return unknown_tool(run)
     ran_before, state.body_ran = state.body_ran, True
+    if state.trace is not None:
+        state.trace.ran(entry)
     native = NativeCancellation()
     try:
         if entry.in_thread:
@@ -136,12 +139,12 @@ async def _run_watched(run: Run, entry: RegisteredTool) -> Any:
     fused = AbortSignal.any((caller, given)) if given is not caller and caller is not NEVER else None
     if fused is not None:
         execution.signal = fused
-    watch = BodyCancellation(execution.signal)
     try:
         value = entry.execute(execution.arguments, execution)
-        return await value if inspect.isawaitable(value) else value
+        if type(value) is CoroutineType:
+            return await await_under(execution.signal, value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return await await_under(execution.signal, _awaited(value)) if inspect.isawaitable(value) else value
     finally:
-        watch.close()
         if fused is not None:
             fused.close()
             execution.signal = given
@@ -151,6 +154,10 @@ def _body_failure(run: Run, error: BaseException) -> ToolFailure:
     """The failure for what a body raised; with masking on, the model gets an id and the log gets the text."""
     if not run.runner.mask_errors or isinstance(error, HarnessError):
         return failure_from(error)
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
     reference = secrets.token_hex(4)
     _log.error(
         'tool "%s" (call %s) failed, error id %s',
@@ -167,6 +174,9 @@ async def _run_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> ToolResult:
     body = partial(_run_body_noted, run, made)
     result: ToolResult = await run_waterfall(wrappers, run.execution, body, _check_result)
     if any(result is own for own in made):
+    trace = run.execution.state.trace
+    if trace is not None:
+        wrappers = watched(wrappers, trace, "wrapper")
         return result
     return _normalize(run, wrappers[0].name, result)
 

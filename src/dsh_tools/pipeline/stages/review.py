@@ -24,6 +24,7 @@ from ...tools.result import (
 )
 from ..cancellation import UNCONTAINED, NativeCancellation
 from ..run import Run, abort_outcome
+from ..watching import watched
 from .check_output import check_output
 from .invoke import LOSSY_RESULT, visible_now
 from .snapshot import unknown_tool
@@ -45,6 +46,8 @@ async def review(run: Run) -> None:
     result = run.result
     assert result is not None
     listeners = run.runner.bus.listeners(POST_EXECUTE, run.scope)
+    if run.execution.state.trace is not None:
+        listeners = watched(listeners, run.execution.state.trace, "reviewer")
     native = NativeCancellation()
     try:
         subject = Review(run.execution, result)

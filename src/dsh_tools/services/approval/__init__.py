@@ -34,6 +34,7 @@ Remembered answers are used only where :class:`dsh_tools.services.PolicyPlugin` 
 from __future__ import annotations
 
 from .answerers import Answerer, AnswerLike, always, scripted
+from .binding import Binding
 from .history import ApprovalHistory, open_questions
 from .plugin import Approval, ApprovalConfig, ApprovalPlugin
 from .records import (
@@ -65,6 +66,7 @@ __all__ = [
     "ApprovalRequest",
     "ApprovalService",
     "AskPolicy",
+    "Binding",
     "Outcome",
     "Remember",
     "always",

@@ -31,8 +31,9 @@ class ApprovalHistory:
         self.policy: AskPolicy | None = None
         self.open: dict[str, Mapping[str, Any]] = {}
         self._read = 0
-        self._tools: dict[str, Outcome] = {}
-        self._calls: dict[tuple[str, str], Outcome] = {}
+        # With the digest of the rules that each answer was given under.
+        self._tools: dict[str, tuple[Outcome, str | None]] = {}
+        self._calls: dict[tuple[str, str], tuple[Outcome, str | None]] = {}
 
     def catch_up(self, log: SessionLog) -> None:
         """Read the events that came since the last time."""
@@ -53,6 +54,7 @@ class ApprovalHistory:
                     asked.get("argumentsDigest"),
                     event.data["outcome"],
                     event.data.get("remember"),
+                    asked.get("policyDigest"),
                 )
         elif event.type == ApprovalPolicy.event_type:
             self.policy = event.data["policy"]
@@ -61,22 +63,29 @@ class ApprovalHistory:
             self._calls.clear()
             self.open.clear()
 
-    def remember(self, tool: str, digest: object, outcome: object, remember: object) -> None:
+    def remember(self, tool: str, digest: object, outcome: object, remember: object, policy: str | None = None) -> None:
         """Keep an answer that reaches beyond its call; anything else is not kept."""
         if not is_outcome(outcome) or outcome not in ("allowed-once", "rejected"):
             return
         if remember == "tool":
-            self._tools[tool] = outcome
+            self._tools[tool] = (outcome, policy)
         elif remember == "arguments" and isinstance(digest, str):
-            self._calls[(tool, digest)] = outcome
+            self._calls[(tool, digest)] = (outcome, policy)
 
     def recall(self, request: ApprovalRequest) -> Outcome | None:
-        """Return the remembered outcome for this question; the answer for exactly these arguments comes first."""
+        """Return the remembered outcome for this question; the answer for exactly these arguments comes first.
+
+        A grant that was given under other rules is not one any more.
+        """
         digest = request.arguments_digest
         if not request.can_be_remembered or digest is None:
             return None
-        exact = self._calls.get((request.tool_name, digest))
-        return self._tools.get(request.tool_name) if exact is None else exact
+        for outcome, policy in filter(
+            None, (self._calls.get((request.tool_name, digest)), self._tools.get(request.tool_name))
+        ):
+            if outcome == "rejected" or policy == request.policy_digest:
+                return outcome
+        return None
 
 
 class Histories:
@@ -110,6 +119,7 @@ def open_questions(events: Iterable[Event]) -> list[ApprovalAsked]:
                     ("reason", "reason"),
                     ("arguments", "arguments"),
                     ("arguments_digest", "argumentsDigest"),
+                    ("policy_digest", "policyDigest"),
                 )
                 if key in asked
             },

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
     from ...kernel.context import Context
     from ...kernel.effect import Disposer
+    from ...pipeline import Foreseen
     from ...tools.execution import AgentLike, ToolExecution
     from .history import ApprovalHistory
 
@@ -68,10 +69,20 @@ class Approval:
         return self._service.pending
 
     def answer(
-        self, request_id: str, outcome: Outcome, reason: str | None = None, remember: Remember | None = None
+        self,
+        request_id: str,
+        outcome: Outcome,
+        reason: str | None = None,
+        remember: Remember | None = None,
+        *,
+        by: str = "desk",
     ) -> bool:
         """Answer a pending question; False where it is not pending any more. See :meth:`ApprovalService.answer`."""
-        return self._service.answer(request_id, outcome, reason, remember)
+        return self._service.answer(request_id, outcome, reason, remember, by=by)
+
+    def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
+        """Say what would come of asking about an execution; see :meth:`ApprovalService.foresee`."""
+        return self._service.foresee(execution=execution, agent=agent)
 
     async def request(
         self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal

@@ -53,6 +53,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, eq=False):
         reason: why somebody is asked.
         arguments: the frozen arguments that will run; absent where the question is not about a call.
         arguments_digest: SHA-256 of the arguments' canonical text, in hex (D43).
+        policy_digest: the digest of the rules in force; a grant counts only as long as they are the same.
         purpose: ``call``, or another word where a tool asks for something beside running,
             such as wider permissions.
         can_be_remembered: whether an answer may reach beyond this call; so only for the purpose
@@ -68,6 +69,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, eq=False):
     reason: str | None = None
     arguments: Any = UNSET
     arguments_digest: str | None = None
+    policy_digest: str | None = None
     purpose: str = "call"
     can_be_remembered: bool = False
 
@@ -79,11 +81,13 @@ class ApprovalAnswer(msgspec.Struct, frozen=True):
         outcome: one of :data:`OUTCOMES`; only ``allowed-once`` grants.
         reason: shown to the model after the fixed text of a refusal (D43).
         remember: how far the answer reaches beyond this call; None for this call only.
+        by: who answered; where an answerer does not say, its own name is noted.
     """
 
     outcome: Outcome
     reason: str | None = None
     remember: Remember | None = None
+    by: str | None = None
 
 
 APPROVAL_REQUEST: WaterfallHook[ApprovalRequest, ApprovalAnswer] = WaterfallHook("approval/request")
@@ -116,9 +120,11 @@ def read_answer(value: object) -> ApprovalAnswer | None:
     outcome: object = value.outcome
     reason: object = value.reason
     remember: object = value.remember
+    by: object = value.by
     fine = (
         is_outcome(outcome)
         and (reason is None or isinstance(reason, str))
         and (remember is None or is_remember(remember))
+        and (by is None or isinstance(by, str))
     )
     return value if fine else None

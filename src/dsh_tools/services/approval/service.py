@@ -7,17 +7,20 @@ import logging
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from msgspec import UNSET
 
 from ...errors import ApprovalError
 from ...json_value import digest, snapshot
 from ...kernel.abort import NEVER
 from ...messages import MessageSource, user_message
-from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy
+from ...session.events import ApprovalPolicy
 from ..agents import inbox_of, session_of
+from .foresight import asked_of, foresee
 from .history import Histories
+from .question import Question, record_asked, record_decided
 from .records import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
     from ...kernel.context import Context
     from ...kernel.scope import Scope
+    from ...pipeline import Foreseen, Tools
     from ...session.protocol import SessionLog
     from ...tools.execution import AgentLike, ToolExecution
 
@@ -46,6 +50,9 @@ _log = logging.getLogger("dsh_tools")
 _CANCELLED = ApprovalAnswer("cancelled")
 _UNAVAILABLE = ApprovalAnswer("unavailable")
 _NEVER = ApprovalAnswer("rejected", "approvals are switched off here; nobody was asked")
+_STALE = ApprovalAnswer("cancelled", "the rules changed before the answer came; it does not count")
+_MOST_QUESTIONS = 3
+"""How often one call is put to people, where the rules change under each answer."""
 
 
 class ApprovalService:
@@ -57,9 +64,10 @@ class ApprovalService:
     """
 
     def __init__(self, context: Context, policy: AskPolicy = "ask") -> None:
+        self._context = context
         self._bus = context.bus
         self._default_policy: AskPolicy = policy
-        self._pending: dict[str, _Question] = {}
+        self._pending: dict[str, Question] = {}
         self._desks: list[Scope | None] = []
         self._remembering = 0
         self._asking: set[asyncio.Task[ApprovalAnswer]] = set()
@@ -108,29 +116,49 @@ class ApprovalService:
         if log is not None and log.turn is None:
             raise ApprovalError(f'approval for tool "{tool_name}" was asked outside an open turn', "NO_OPEN_TURN")
         frozen = UNSET if arguments is UNSET else snapshot(arguments)
-        request = ApprovalRequest(
-            id=uuid.uuid4().hex,
-            agent=agent,
-            tool_name=tool_name,
-            signal=signal,
-            call_id=call_id,
-            root_call_id=root_call_id,
-            reason=reason,
-            arguments=frozen,
-            arguments_digest=None if frozen is UNSET else digest(frozen),
-            purpose=purpose,
-            can_be_remembered=self._remembering > 0 and purpose == "call" and frozen is not UNSET,
-        )
-        _record_asked(log, request)
+        for _ in range(_MOST_QUESTIONS):
+            request = ApprovalRequest(
+                id=uuid.uuid4().hex,
+                agent=agent,
+                tool_name=tool_name,
+                signal=signal,
+                call_id=call_id,
+                root_call_id=root_call_id,
+                reason=reason,
+                arguments=frozen,
+                arguments_digest=None if frozen is UNSET else digest(frozen),
+                policy_digest=self.policy_digest(agent),
+                purpose=purpose,
+                can_be_remembered=self._remembering > 0 and purpose == "call" and frozen is not UNSET,
+            )
+            answer = await self._ask_once(log, request)
+            if answer is not _STALE:
+                return ApprovalAnswer(answer.outcome, answer.reason, answer.remember)
+        return _UNAVAILABLE
+
+    async def _ask_once(self, log: SessionLog | None, request: ApprovalRequest) -> ApprovalAnswer:
+        """Put one question, and record how it ended; ``_STALE`` where it has to be put again."""
+        record_asked(log, request)
         try:
             answer = await self._decide(request)
         except asyncio.CancelledError:
             self._settle(log, request, _CANCELLED)
             raise
         if answer.remember is not None and not request.can_be_remembered:
-            answer = ApprovalAnswer(answer.outcome, answer.reason)
+            answer = ApprovalAnswer(answer.outcome, answer.reason, by=answer.by)
+        if self._is_stale(request, answer.outcome):
+            answer = _STALE
         self._settle(log, request, answer)
         return answer
+
+    def policy_digest(self, agent: AgentLike) -> str | None:
+        """Return the digest of the rules in force for an agent's calls; None where nobody declared any."""
+        tools = cast("Tools | None", self._context.get("tools"))
+        return None if tools is None else tools.policy_digest(agent.scope)
+
+    def _is_stale(self, request: ApprovalRequest, outcome: Outcome) -> bool:
+        """Whether this is a grant for rules that are not in force any more; a refusal stands whatever they are."""
+        return outcome == "allowed-once" and request.policy_digest != self.policy_digest(request.agent)
 
     async def _decide(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Check in the contract's order (HOST-86), then put the question to whoever answers first."""
@@ -138,7 +166,7 @@ class ApprovalService:
             return _CANCELLED
         if self.policy(request.agent) == "never":
             return _NEVER
-        question = self._pending[request.id] = _Question(request)
+        question = self._pending[request.id] = Question(request)
         task = asyncio.create_task(self._dispatch(question))
         self._asking.add(task)
         task.add_done_callback(partial(self._dispatched, question))
@@ -152,11 +180,11 @@ class ApprovalService:
             # The other front ends withdraw the question; what they still answer counts for nothing (HOST-88).
             task.cancel()
 
-    async def _dispatch(self, question: _Question) -> ApprovalAnswer:
+    async def _dispatch(self, question: Question) -> ApprovalAnswer:
         request = question.request
         try:
-            given: object = await self._bus.waterfall(
-                APPROVAL_REQUEST, request, lambda: self._ask_desks(question), scope=request.agent.scope
+            given, by = await asked_of(
+                self._bus.listeners(APPROVAL_REQUEST, request.agent.scope), request, lambda: self._ask_desks(question)
             )
         except Exception as error:
             if not question.answer.done():
@@ -166,13 +194,13 @@ class ApprovalService:
         if answer is None:
             _log.error('an approval answerer gave %r for tool "%s"; expected an outcome', given, request.tool_name)
             return _UNAVAILABLE
-        return answer
+        return answer if by is None or answer.by is not None else msgspec.structs.replace(answer, by=by)
 
-    def _dispatched(self, question: _Question, task: asyncio.Task[ApprovalAnswer]) -> None:
+    def _dispatched(self, question: Question, task: asyncio.Task[ApprovalAnswer]) -> None:
         self._asking.discard(task)
         question.settle(_UNAVAILABLE if task.cancelled() else task.result())
 
-    async def _ask_desks(self, question: _Question) -> ApprovalAnswer:
+    async def _ask_desks(self, question: Question) -> ApprovalAnswer:
         """The end of the chain: wait for a desk's answer, if one serves this agent."""
         if not self._is_served(question.request):
             return _UNAVAILABLE
@@ -180,10 +208,12 @@ class ApprovalService:
         return await asyncio.shield(question.answer)
 
     def _settle(self, log: SessionLog | None, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-        _record_decided(log, request, answer)
+        record_decided(log, request, answer)
         if log is None:
             history = self.histories.of(request.agent)
-            history.remember(request.tool_name, request.arguments_digest, answer.outcome, answer.remember)
+            history.remember(
+                request.tool_name, request.arguments_digest, answer.outcome, answer.remember, request.policy_digest
+            )
         self._bus.emit(APPROVAL_DECIDED, request, answer, scope=request.agent.scope)
 
     # ── answering from elsewhere ──────────────────────────────────────────────
@@ -194,7 +224,13 @@ class ApprovalService:
         return tuple(question.request for question in self._pending.values())
 
     def answer(
-        self, request_id: str, outcome: Outcome, reason: str | None = None, remember: Remember | None = None
+        self,
+        request_id: str,
+        outcome: Outcome,
+        reason: str | None = None,
+        remember: Remember | None = None,
+        *,
+        by: str = "desk",
     ) -> bool:
         """Answer a pending question; the first answer counts.
 
@@ -202,7 +238,8 @@ class ApprovalService:
             False where the question is unknown, answered or withdrawn already.
 
         Raises:
-            ApprovalError: the outcome or scope is none that exists, or this question cannot be remembered.
+            ApprovalError: the outcome or scope is none that exists, or this question cannot be remembered;
+                ``STALE_ANSWER`` where the rules have changed since the question was put: it is put again.
         """
         if not is_outcome(outcome):
             raise ApprovalError(f"{outcome!r} is not an approval outcome", "INVALID_ANSWER")
@@ -213,7 +250,30 @@ class ApprovalService:
             return False
         if remember is not None and not question.request.can_be_remembered:
             raise ApprovalError("the answer to this question cannot be remembered", "INVALID_ANSWER")
-        return question.settle(ApprovalAnswer(outcome, reason, remember))
+        stale = self._is_stale(question.request, outcome)
+        settled = question.settle(ApprovalAnswer(outcome, reason, remember, by))
+        if stale and settled:
+            raise ApprovalError(f"{_STALE.reason}; the question is put again", "STALE_ANSWER")
+        return settled
+
+    def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
+        """Say what would come of asking about this execution, without asking anybody."""
+        request = ApprovalRequest(
+            id="",
+            agent=agent,
+            tool_name=execution.name,
+            signal=NEVER,
+            arguments_digest=digest(execution.arguments),
+            policy_digest=self.policy_digest(agent),
+            can_be_remembered=self._remembering > 0,
+        )
+        return foresee(
+            request,
+            never=self.policy(agent) == "never",
+            remembered=self.histories.of(agent).recall(request),
+            listeners=self._bus.listeners(APPROVAL_REQUEST, agent.scope),
+            served=self._is_served(request),
+        )
 
     def open_desk(self, scope: Scope | None) -> Callable[[], None]:
         """Say that somebody answers by :meth:`answer` from now on; return what ends it."""
@@ -280,53 +340,3 @@ _NOTICES = {
     "never": "Approvals were switched off: calls that need one are rejected without asking.",
     "ask": "Approvals were switched on: calls that need one are put to a person.",
 }
-
-
-class _Question:
-    """A question that waits, and the answer that the first who answers sets."""
-
-    def __init__(self, request: ApprovalRequest) -> None:
-        self.request = request
-        self.answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        self.waits_for_desk = False
-
-    def settle(self, answer: ApprovalAnswer) -> bool:
-        """Set the answer; say whether it was the first."""
-        if self.answer.done():
-            return False
-        self.answer.set_result(answer)
-        return True
-
-
-def _record_asked(log: SessionLog | None, request: ApprovalRequest) -> None:
-    if log is None:
-        return
-    log.append(
-        ApprovalAsked.event_type,
-        ApprovalAsked(
-            id=request.id,
-            tool_name=request.tool_name,
-            call_id=_or_unset(request.call_id),
-            reason=_or_unset(request.reason),
-            arguments=request.arguments,
-            arguments_digest=_or_unset(request.arguments_digest),
-        ),
-    )
-
-
-def _record_decided(log: SessionLog | None, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-    if log is None:
-        return
-    log.append(
-        ApprovalDecided.event_type,
-        ApprovalDecided(
-            id=request.id,
-            outcome=answer.outcome,
-            reason=_or_unset(answer.reason),
-            remember=_or_unset(answer.remember),
-        ),
-    )
-
-
-def _or_unset(value: Any) -> Any:
-    return UNSET if value is None else value

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pydantic
 
+from ...kernel.markers import effect_free
 from ...tools.events import PRE_EXECUTE, Ask, Decision, Deny
 from ..approval import APPROVAL_REQUEST, ApprovalAnswer, ApprovalRequest
-from .rules import Action, Rule, RuleConfig, Rules
+from .rules import Action, Rule, RuleConfig, Rules, Verdict
 
 if TYPE_CHECKING:
     from ...kernel.context import Context
     from ...kernel.hooks import Next
     from ...tools.execution import ToolExecution
+    from ...tools.trace import CallTrace
     from ..approval import Approval
 
 __all__ = ["PolicyConfig", "PolicyPlugin"]
@@ -46,8 +49,10 @@ class PolicyPlugin:
 
     def apply(self, ctx: Context, config: PolicyConfig) -> None:
         """Put the rules in force until the plugin goes."""
-        rules = Rules([Rule(rule) for rule in config.rules], config.default)
+        rules = Rules([Rule(rule, number) for number, rule in enumerate(config.rules, 1)], config.default)
         policy = _Policy(rules)
+        # As text, since a rule may hold numbers that are no lossless JSON.
+        ctx.tools.declare_policy(self.name, config.model_dump_json(include={"rules", "default"}))
         ctx.on(PRE_EXECUTE, policy.decide, prepend=True)
         if rules.can_deny:
             ctx.tools.guard(policy.guard)
@@ -59,9 +64,14 @@ class _Policy:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
+    @effect_free
     async def decide(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Combine the rules' verdict with what the other listeners say; the stricter one counts."""
-        verdict = self._rules.judge(execution.name, execution.arguments)
+        trace = execution.state.trace
+        if trace is None:
+            verdict = self._rules.judge(execution.name, execution.arguments)
+        else:
+            verdict = self._judge_traced(execution, trace)
         if verdict.action == "deny":
             return Deny(verdict.reason)
         others = await next()
@@ -69,6 +79,16 @@ class _Policy:
             return others
         reasons = [verdict.reason, others.reason if isinstance(others, Ask) else None]
         return Ask("; ".join(reason for reason in reasons if reason) or None)
+
+    def _judge_traced(self, execution: ToolExecution, trace: CallTrace) -> Verdict:
+        """Note every rule that matches; the first of them counts."""
+        began = time.perf_counter()
+        found = self._rules.matching(execution.name, execution.arguments)
+        took = (time.perf_counter() - began) * 1000
+        for verdict in found:
+            trace.note("rule", verdict.rule or "default", verdict.action, verdict.reason, took)
+            took = 0.0
+        return found[0]
 
     def guard(self, execution: ToolExecution) -> str | None:
         """Deny what the rules deny, whatever a listener in front of :meth:`decide` has said."""
@@ -92,8 +112,9 @@ class _RememberedAnswers:
 
 
 def _recall_from(approval: Approval):
+    @effect_free
     async def recall(request: ApprovalRequest, next: Next[ApprovalAnswer]) -> ApprovalAnswer:
         outcome = approval.history(request.agent).recall(request)
-        return await next() if outcome is None else ApprovalAnswer(outcome, _REMEMBERED)
+        return await next() if outcome is None else ApprovalAnswer(outcome, _REMEMBERED, by="remembered answer")
 
     return recall

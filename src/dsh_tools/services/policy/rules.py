@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import pydantic
 
+from ...json_value import to_json_text
 from .globs import Glob
 from .paths import MISSING, ArgumentPath
 
@@ -95,12 +96,24 @@ def _same(value: Any, wanted: Scalar) -> bool:
     return isinstance(value, (int, float)) and value == wanted
 
 
+def _name_of(number: int, config: RuleConfig) -> str:
+    """Name a rule so that whoever wrote it finds it: its place, from 1, and what it says."""
+    arguments = f" with {to_json_text(config.arguments)}" if config.arguments else ""
+    return f"{number}: {config.action} {config.tool}{arguments}"
+
+
 class Rule:
-    """One rule, ready to match."""
+    """One rule, ready to match.
 
-    __slots__ = ("_predicates", "_tool", "action", "reason")
+    Parameters:
+        config: the rule as it is written down.
+        number: its place among the others, from 1.
+    """
 
-    def __init__(self, config: RuleConfig) -> None:
+    __slots__ = ("_predicates", "_tool", "action", "name", "reason")
+
+    def __init__(self, config: RuleConfig, number: int = 1) -> None:
+        self.name = _name_of(number, config)
         self._tool = Glob(config.tool)
         self._predicates = [Predicate(path, wanted) for path, wanted in config.arguments.items()]
         self.action: Action = config.action
@@ -114,10 +127,11 @@ class Rule:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the rules say about a call."""
+    """What the rules, or one ``rule`` of them, say about a call."""
 
     action: Action
     reason: str | None = None
+    rule: str | None = None
 
 
 class Rules:
@@ -139,6 +153,18 @@ class Rules:
             if rule.matches(tool_name, arguments):
                 return Verdict(rule.action, rule.reason)
         return self._default
+
+    def matching(self, tool_name: str, arguments: Any) -> list[Verdict]:
+        """Return the verdicts of all rules that match, the one that counts first; the default's where none does."""
+        found = [
+            Verdict(rule.action, rule.reason, rule.name) for rule in self._rules if rule.matches(tool_name, arguments)
+        ]
+        return found or [self._default]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all rules, the strongest first."""
+        return tuple(rule.name for rule in self._rules)
 
     @property
     def can_deny(self) -> bool:
