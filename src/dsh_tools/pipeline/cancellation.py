@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import CallSuspended
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
 
-__all__ = ["UNCONTAINED", "BodyCancellation", "NativeCancellation", "finish_shielded"]
+__all__ = ["UNCONTAINED", "BodyCancellation", "NativeCancellation", "await_under", "finish_shielded"]
 
-UNCONTAINED = (KeyboardInterrupt, GeneratorExit)
+UNCONTAINED = (KeyboardInterrupt, GeneratorExit, CallSuspended)
 """What passes through a call; all else that a tool, a policy or a listener raises is a failed result (PIPE-96).
 
 ``SystemExit`` is contained, and so are the panics of native extensions, which are no ``Exception`` either.
@@ -94,3 +97,36 @@ class BodyCancellation:
         self._remove()
         if self.fired:
             self._task.uncancel()
+
+
+async def await_under(signal: AbortSignal, body: Coroutine[Any, Any, T]) -> T:
+    """Await a body that is cancelled when the signal fires; one that never waits costs no watch."""
+    try:
+        waits_for = body.send(None)
+    except StopIteration as done:
+        return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    watch = BodyCancellation(signal)
+    try:
+        return await _go_on(body, waits_for)
+    finally:
+        watch.close()
+
+
+@types.coroutine
+def _go_on(body: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """Await a coroutine that has begun, and now waits for something."""
+    while True:
+        try:
+            yield waits_for
+        except GeneratorExit:
+            body.close()
+            raise
+        except BaseException as error:
+            try:
+                waits_for = body.throw(error)
+            except StopIteration as done:
+                return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        else:
+            break
+    # It is at the same place as after its own "await", and wants to be resumed.
+    return (yield from body)  # pyright: ignore[reportUnknownVariableType]

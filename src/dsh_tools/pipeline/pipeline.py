@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ..errors import CallSuspended
 from ..tools.execution import ToolCall
 from ..tools.result import ToolResult
 from .cancellation import finish_shielded
@@ -38,14 +39,20 @@ async def execute(runner: Runner, call: ToolCall) -> ToolResult:
 
     Raises:
         asyncio.CancelledError: the awaiting task was cancelled; the call has settled first (D30).
+        CallSuspended: the call is durable and waits for a person; it has no result yet (D34).
     """
     run = snapshot_call(runner, call)
-    if run.next == "dispatch" and needs_authorization(run):
-        await authorize(run)
     if runner.tracer is not None:
         runner.tracer(call, run)
+    if run.next == "dispatch" and needs_authorization(run):
+        await authorize(run)
     if run.next == "dispatch":
-        await invoke(run)
+        try:
+            await invoke(run)
+        except CallSuspended as suspension:
+            run.suspend(suspension)
+    if run.suspension is not None:
+        raise run.suspension
     if run.execution.state.cancelled:
         return await _finish_cancelled(run)
     if needs_review(run):
@@ -65,6 +72,8 @@ async def _finish_cancelled(run: Run) -> ToolResult:
 async def prepare(runner: Runner, call: ToolCall) -> Run:
     """Take a call up to its body: snapshot and authorize (PIPE-234)."""
     run = snapshot_call(runner, call)
+    if runner.tracer is not None:
+        runner.tracer(call, run)
     if run.next == "dispatch" and needs_authorization(run):
         await authorize(run)
     return run
@@ -72,10 +81,11 @@ async def prepare(runner: Runner, call: ToolCall) -> Run:
 
 async def dispatch(run: Run) -> None:
     """Run the body and its wrappers; the only part that may overlap with other calls (PIPE-235)."""
-    if runner.tracer is not None:
-        runner.tracer(call, run)
     if run.next == "dispatch":
-        await invoke(run)
+        try:
+            await invoke(run)
+        except CallSuspended as suspension:
+            run.suspend(suspension)
 
 
 async def finish(run: Run) -> ToolResult:

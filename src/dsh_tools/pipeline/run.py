@@ -68,7 +68,8 @@ class Run(msgspec.Struct, eq=False):
     """One call between two stages.
 
     ``entry`` is the tool visible at entry; its finalizer is the one that will be called (PIPE-175).
-    ``final_failure`` is a failure of the body that no listener reviews (D37).
+    ``final_failure`` is a failure of the body that no listener reviews (D37). ``suspension`` says what a
+    suspended run waits for.
     """
 
     runner: Runner
@@ -80,11 +81,20 @@ class Run(msgspec.Struct, eq=False):
     result: ToolResult | None = None
     finalize: bool = True
     final_failure: ToolFailure | None = None
+    suspension: CallSuspended | None = None
 
     def settle_with(self, result: ToolResult, then: Next) -> None:
         """Set the result so far and where the run goes next."""
         self.result = result
         self.next = then
+
+    def suspend(self, suspension: CallSuspended) -> None:
+        """End the execution without a result: nothing of it lives on, and nobody reviews it."""
+        self.suspension = suspension
+        self.next = "suspended"
+        self.execution.state.frozen = True
+        self.execution.token.retire()
+        self.runner.bus.emit(TOOL_SUSPENDED, self.execution, scope=self.scope)
 
 
 _BEFORE = ErrorInfo("AbortError", "ABORTED_BEFORE_DISPATCH")

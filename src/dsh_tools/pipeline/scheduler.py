@@ -67,6 +67,9 @@ class LaneOwner(Protocol[T]):
 class CallLane(Generic[T]):
     """Runs calls in the order of their submission.
 
+    Once a call waits for a person nothing more is started: what runs is waited for and committed, the rest is
+    abandoned, and the lane ends with that call in ``suspended`` (D34).
+
     Parameters:
         tools: where the calls run.
         owner: who is told.
@@ -92,6 +95,7 @@ class CallLane(Generic[T]):
         self._closed = False
         self._failure: BaseException | None = None
         self._policy_running = False
+        self.suspended: Slot[T] | None = None
         # The queue's task waits; a lone call is in policy, or with the owner.
         self._resting = False
         self._lone_busy = False
@@ -173,7 +177,7 @@ class CallLane(Generic[T]):
     @property
     def _is_idle(self) -> bool:
         """Whether the lane runs, nothing is under way, and nothing stands in the way of a start."""
-        under_way = self._queue or self._started or self._lone_busy
+        under_way = self._queue or self._started or self._lone_busy or self.suspended
         return self._resting and not (under_way or self._closed or self._failure or self._signal.aborted)
 
     def _new_doorman(self) -> asyncio.Task[None]:
@@ -201,8 +205,14 @@ class CallLane(Generic[T]):
                 if self._queue:
                     self._wake.set()
                 await self._tools.dispatch(run)
+            self._note_suspension(slot)
             # Where others have started, or a cancellation has come, the commit is the queue's business.
-            if len(self._started) == 1 and self._failure is None and not run.execution.state.cancelled:
+            if (
+                len(self._started) == 1
+                and self._failure is None
+                and self.suspended is None
+                and not run.execution.state.cancelled
+            ):
                 self._lone_busy = True
                 slot.result = await self._tools.finish(run)
                 self._started.popleft()
@@ -221,7 +231,7 @@ class CallLane(Generic[T]):
         while True:
             if self._failure is not None:
                 await self._stop()
-            elif self._signal.aborted:
+            elif self._signal.aborted or self.suspended is not None:
                 self.abandon()
             try:
                 if await self._step():
@@ -229,7 +239,8 @@ class CallLane(Generic[T]):
             except Exception as error:
                 self._failure = self._failure or error
                 continue
-            if self._closed and not self._queue and not self._started and not self._lone_busy:
+            over = self._closed or self.suspended is not None
+            if over and not self._queue and not self._started and not self._lone_busy:
                 break
             # Nothing was awaited since the state was looked at, so no wake-up can be lost here.
             self._wake.clear()
@@ -246,7 +257,7 @@ class CallLane(Generic[T]):
         if self._started and not self._started[0].in_flight:
             await self._commit(self._started[0])
             return True
-        if self._queue and self._may_start(self._queue[0]):
+        if self._queue and self.suspended is None and self._may_start(self._queue[0]):
             await self._start(self._queue.popleft())
             return True
         return False
@@ -268,9 +279,14 @@ class CallLane(Generic[T]):
             slot.run = await self._tools.prepare(slot.call)
         finally:
             self._policy_running = False
+        self._note_suspension(slot)
         if slot.run.next == "dispatch":
             slot.task = asyncio.create_task(self._tools.dispatch(slot.run))
             slot.task.add_done_callback(self._body_done)
+
+    def _note_suspension(self, slot: Slot[T]) -> None:
+        if slot.run is not None and slot.run.next == "suspended" and self.suspended is None:
+            self.suspended = slot
 
     def _body_done(self, _task: asyncio.Task[None]) -> None:
         self._wake.set()
@@ -287,6 +303,10 @@ class CallLane(Generic[T]):
             slot.run.settle_with(aborted_result(slot.run), "review")
         elif slot.task is not None:
             slot.task.result()
+        self._note_suspension(slot)
+        if slot.run.next == "suspended":
+            self._started.popleft()
+            return
         self._policy_running = True
         try:
             result = slot.result = await self._tools.finish(slot.run)

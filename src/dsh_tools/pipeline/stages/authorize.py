@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ...errors import HarnessError, ListenerError
+from ...errors import CallSuspended, HarnessError, ListenerError
 from ...kernel.hooks import Listener, run_waterfall
 from ...tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ...tools.result import ToolFailure, failure, failure_from
@@ -40,7 +40,11 @@ class Approver(Protocol):
     async def request(
         self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal
     ) -> ApprovalAnswer:
-        """Ask a person whether this execution may run."""
+        """Ask a person whether this execution may run.
+
+        Raises:
+            CallSuspended: nobody has answered in time, and the execution's state is kept (D34).
+        """
         ...
 
 
@@ -60,6 +64,9 @@ async def authorize(run: Run) -> None:
             return
         run.execution.state.cancelled = True
         refusal = None
+    except CallSuspended as suspension:
+        run.suspend(suspension)
+        return
     except UNCONTAINED:
         raise
     except BaseException as error:
@@ -76,6 +83,7 @@ async def authorize(run: Run) -> None:
 async def _decide(run: Run) -> ToolFailure | None:
     decision: Decision = Allow()
     listeners = run.runner.bus.listeners(PRE_EXECUTE, run.scope)
+    trace = run.execution.state.trace
     if listeners:
         if trace is not None:
             listeners = watched(listeners, trace, "listener")
@@ -85,7 +93,6 @@ async def _decide(run: Run) -> ToolFailure | None:
     elif isinstance(decision, Deny):
         refusal = failure(denial_text(run, decision))
     else:
-    trace = run.execution.state.trace
         refusal = None
     if refusal is None and not aborted(run) and run.runner.guards.count:
         refusal = _consult_guards(run)
@@ -137,6 +144,7 @@ async def _ask(run: Run, decision: Ask) -> ToolFailure | None:
 
 
 def _consult_guards(run: Run) -> ToolFailure | None:
+    trace = run.execution.state.trace
     for guard in run.runner.guards.consult(run.scope):
         reason: object = guard(run.execution) if trace is None else ask_guard(guard, run.execution, trace)
         if reason is None:
@@ -144,7 +152,6 @@ def _consult_guards(run: Run) -> ToolFailure | None:
         if not isinstance(reason, str):
             name = getattr(guard, "__qualname__", repr(guard))
             what = f"expected None or a reason, got {type(reason).__name__}"
-    trace = run.execution.state.trace
             raise ListenerError(name, "guard", what)
         return failure(reason)
     return None

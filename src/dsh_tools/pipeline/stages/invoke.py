@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from types import CoroutineType
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from ...errors import HarnessError, ListenerError, LossyJsonError
+from ...errors import CallSuspended, HarnessError, ListenerError, LossyJsonError
 from ...json_value import snapshot
 from ...kernel.abort import NEVER, AbortSignal
 from ...kernel.hooks import Listener, run_waterfall
@@ -22,7 +22,7 @@ from ...tools.blocks import checked_content, checked_contexts
 from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
-from ..cancellation import UNCONTAINED, BodyCancellation, NativeCancellation
+from ..cancellation import UNCONTAINED, NativeCancellation, await_under
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from ..threads import NotBegun
 from ..watching import watched
@@ -92,6 +92,8 @@ async def _run_body(run: Run) -> ToolResult:
         state.trace.ran(entry)
     native = NativeCancellation()
     try:
+        if state.durable is not None and (noted := state.durable.begin(execution)) is not None:
+            await noted
         if entry.in_thread:
             value = await run.runner.threads.run(entry, execution)
         elif signal is NEVER:
@@ -111,8 +113,10 @@ async def _run_body(run: Run) -> ToolResult:
             result = ABORTED
         else:
             result = failure(f'tool "{execution.name}" raised CancelledError although nobody cancelled it')
-    except UNCONTAINED:
-        raise
+    except UNCONTAINED as error:
+        if state.durable is not None or not isinstance(error, CallSuspended):
+            raise
+        result = _body_failure(run, error)
     except BaseException as error:
         result = _body_failure(run, error)
     else:
@@ -150,14 +154,14 @@ async def _run_watched(run: Run, entry: RegisteredTool) -> Any:
             execution.signal = given
 
 
-def _body_failure(run: Run, error: BaseException) -> ToolFailure:
-    """The failure for what a body raised; with masking on, the model gets an id and the log gets the text."""
-    if not run.runner.mask_errors or isinstance(error, HarnessError):
-        return failure_from(error)
 async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
+def _body_failure(run: Run, error: BaseException) -> ToolFailure:
+    """The failure for what a body raised; with masking on, the model gets an id and the log gets the text."""
+    if not run.runner.mask_errors or isinstance(error, HarnessError):
+        return failure_from(error)
     reference = secrets.token_hex(4)
     _log.error(
         'tool "%s" (call %s) failed, error id %s',
@@ -170,13 +174,13 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 async def _run_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> ToolResult:
+    trace = run.execution.state.trace
+    if trace is not None:
+        wrappers = watched(wrappers, trace, "wrapper")
     made: list[ToolResult] = []
     body = partial(_run_body_noted, run, made)
     result: ToolResult = await run_waterfall(wrappers, run.execution, body, _check_result)
     if any(result is own for own in made):
-    trace = run.execution.state.trace
-    if trace is not None:
-        wrappers = watched(wrappers, trace, "wrapper")
         return result
     return _normalize(run, wrappers[0].name, result)
 

@@ -62,7 +62,7 @@ def snapshot_call(runner: Runner, call: ToolCall) -> Run:
         call.parent,
         CallToken(runner),
         signal,
-        CallState(runner, signal),
+        CallState(runner, signal, durable=call.durable),
     )
     run = Run(runner, execution, scope, view, entry)
     if fault is not None and not from_text:
