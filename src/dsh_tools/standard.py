@@ -16,6 +16,7 @@ from .pipeline import ToolsConfig, ToolsPlugin
 from .services import (
     ApprovalConfig,
     ApprovalPlugin,
+    CallRecordPlugin,
     JobsConfig,
     JobsPlugin,
     JobToolsConfig,
@@ -52,6 +53,7 @@ class StandardConfig(pydantic.BaseModel):
     Parameters:
         tools: registry and pipeline.
         sessions: where session logs are kept; in memory by default.
+        call_records: whether every call leaves a record in its session; None for sessions in a store, not in memory.
         approval: whether and how people are asked.
         policy: rules that allow, ask for or deny calls.
         system_prompt: what a model is told before the conversation.
@@ -65,6 +67,7 @@ class StandardConfig(pydantic.BaseModel):
 
     tools: ToolsConfig = pydantic.Field(default_factory=ToolsConfig)
     sessions: SessionsConfig = pydantic.Field(default_factory=lambda: SessionsConfig(store="memory"))
+    call_records: bool | None = None
     approval: ApprovalConfig = pydantic.Field(default_factory=ApprovalConfig)
     policy: PolicyConfig = pydantic.Field(default_factory=PolicyConfig)
     system_prompt: SystemPromptConfig = pydantic.Field(default_factory=SystemPromptConfig)
@@ -78,6 +81,11 @@ class StandardConfig(pydantic.BaseModel):
     tracing: TracingConfig | None = None
     metrics: MetricsConfig | None = None
     code: CodeRuntimeConfig | None = None
+
+    @property
+    def records_calls(self) -> bool:
+        """Whether calls leave records."""
+        return self.sessions.store != "memory" if self.call_records is None else self.call_records
 
     @property
     def code_runtime(self) -> CodeRuntimeConfig | None:
@@ -122,6 +130,8 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
     ):
         if plugin_config is not None:
             await ctx.plugin(plugin, plugin_config)
+    if settings.records_calls:
+        await ctx.plugin(CallRecordPlugin())
     if settings.code_runtime is not None:
         await ctx.plugin(CodeRuntimePlugin(), settings.code_runtime)
 

@@ -12,6 +12,7 @@ import typer
 from .call import call
 from .chat import chat
 from .demo import demo
+from .explain import explain
 from .inspect import inspect
 from .mcp import mcp_app
 from .prompt import prompt
@@ -50,6 +51,7 @@ def root(
 app.command()(demo)
 app.command()(tools)
 app.command()(call)
+app.command()(explain)
 app.command()(chat)
 app.command()(inspect)
 app.command("run-code")(run_code)

@@ -38,6 +38,7 @@ from .jobs import (
 from .limits import LimitConfig, LimitsConfig, LimitsPlugin
 from .metrics import METRICS, Metrics, MetricsConfig, MetricsPlugin, ToolMetrics
 from .policy import PolicyConfig, PolicyPlugin
+from .records import CallRecordPlugin
 from .repeat import RepeatReminderConfig, RepeatReminderPlugin
 from .retry import TOOL_RETRY, RetryConfig, RetryPlugin
 from .spill import (
@@ -83,6 +84,7 @@ __all__ = [
     "AssembleRequest",
     "AssembledPrompt",
     "Assembly",
+    "CallRecordPlugin",
     "JobHandle",
     "JobInfo",
     "JobOutcome",

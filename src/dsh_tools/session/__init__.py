@@ -31,6 +31,16 @@ and repairs nothing.
 from __future__ import annotations
 
 from . import events
+from .call_records import (
+    TOOL_RECORD,
+    CallEnding,
+    CallRecord,
+    GivenApproval,
+    Measured,
+    ReturnedValue,
+    WhatRan,
+    call_records,
+)
 from .durability import DurabilityPlugin, checkpoint
 from .events import Event, Replace, SessionHeader
 from .jsonl import dump_jsonl, load_jsonl, read_jsonl, write_jsonl
@@ -62,11 +72,16 @@ __all__ = [
     "SESSION_OPEN",
     "TOOL_NOT_STARTED",
     "TOOL_OUTCOME_UNKNOWN",
+    "TOOL_RECORD",
+    "CallEnding",
+    "CallRecord",
     "DurabilityPlugin",
     "Event",
     "EventDraft",
     "EventLog",
     "EventVocabulary",
+    "GivenApproval",
+    "Measured",
     "MemoryStore",
     "PendingMessages",
     "PostgresStore",
@@ -74,6 +89,7 @@ __all__ = [
     "RecorderPlugin",
     "Replace",
     "ReplayedCall",
+    "ReturnedValue",
     "SessionHeader",
     "SessionLog",
     "SessionStore",
@@ -84,6 +100,8 @@ __all__ = [
     "SessionsPlugin",
     "SqliteStore",
     "StoredSession",
+    "WhatRan",
+    "call_records",
     "checkpoint",
     "dump_jsonl",
     "events",

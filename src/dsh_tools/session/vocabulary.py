@@ -7,6 +7,7 @@ import msgspec
 from ..errors import SessionError
 from ..messages import UserMessage
 from . import events
+from .call_records import CallRecordEvent
 
 __all__ = ["EventVocabulary"]
 
@@ -30,6 +31,7 @@ _BUILT_IN: tuple[type[events.Record], ...] = (
     events.InboxEdit,
     events.InboxRemove,
     events.InboxClaim,
+    CallRecordEvent,
 )
 
 

@@ -55,7 +55,7 @@ class CallTrace:
         """Note what came of it, and the time it took itself, without those that it handed on to."""
         asked = self.consulted[place]
         self.consulted[place] = Consulted(asked.kind, asked.name, verdict, reason)
-        self.milliseconds[place] = round(milliseconds, 3)
+        self.milliseconds[place] = round(max(0.0, milliseconds), 3)
 
     def note(
         self, kind: ConsultedKind, name: str, verdict: str, reason: str | None = None, milliseconds: float = 0.0
