@@ -49,6 +49,7 @@ __all__ = [
     "ToolError",
     "ToolNotFoundError",
     "ToolOutputError",
+    "ToolProcessError",
     "ToolTimeoutError",
     "UnknownRestrictionError",
     "describe_exception",
@@ -149,6 +150,12 @@ class ToolTimeoutError(HarnessError):
     """A call ran past its time limit; caused by the tool's environment, seen by the **model** (PIPE-226)."""
 
     default_code = "TOOL_TIMEOUT"
+
+
+class ToolProcessError(HarnessError):
+    """The process of a tool's body could not be started, or ended before the body did; seen by the **model**."""
+
+    default_code = "TOOL_PROCESS_FAILED"
 
 
 class AbortError(HarnessError):

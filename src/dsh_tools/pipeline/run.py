@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..kernel.scope import Scope
     from ..tools.registry import ToolRegistry
     from .guards import GuardTable
+    from .process import BodyProcesses
     from .threads import BodyThreads
 
 __all__ = [
@@ -56,6 +57,7 @@ class Runner(Protocol):
     registry: ToolRegistry
     guards: GuardTable
     threads: BodyThreads
+    processes: BodyProcesses
     mask_errors: bool
     tracer: Tracer | None
 

@@ -23,6 +23,7 @@ from .explain import Explanation, explain
 from .guards import Guard, GuardTable
 from .pipeline import dispatch, execute, finish, prepare
 from .policies import PolicyTable
+from .process import BodyProcesses
 from .run import Run, Tracer
 from .stages.snapshot import classify_arguments
 from .threads import BodyThreads
@@ -47,6 +48,11 @@ class ToolsConfig(pydantic.BaseModel):
         max_parallel_sub_calls: how many sub-calls of one program may overlap (PIPE-61).
         mask_errors: give the model an error id instead of the text of unexpected exceptions.
         max_threads: how many synchronous bodies run at once.
+        max_processes: how many bodies in processes of their own run at once; further ones wait.
+        spare_processes: how many processes stand ready, so that a call need not wait for one to start; they are
+            started with the first call.
+        process_grace_ms: how long such a body has to end by itself when its call has to stop, in milliseconds;
+            then its process is killed, with everything that it has started.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -55,6 +61,9 @@ class ToolsConfig(pydantic.BaseModel):
     max_parallel_sub_calls: int = 10
     mask_errors: bool = False
     max_threads: int = pydantic.Field(default=32, ge=1)
+    max_processes: int = pydantic.Field(default=8, ge=1)
+    spare_processes: int = pydantic.Field(default=1, ge=0)
+    process_grace_ms: float = pydantic.Field(default=2000, ge=0)
 
     @pydantic.field_validator("max_parallel_sub_calls", mode="before")
     @classmethod
@@ -79,6 +88,9 @@ class ToolService:
         self.registry = ToolRegistry(self.config.mode)
         self.guards = GuardTable()
         self.threads = BodyThreads(self.config.max_threads)
+        self.processes = BodyProcesses(
+            self.config.max_processes, self.config.spare_processes, self.config.process_grace_ms / 1000
+        )
         self.mask_errors = self.config.mask_errors
         self.tracer: Tracer | None = None
         self.policies = PolicyTable()
@@ -111,7 +123,8 @@ class ToolService:
         return end
 
     async def dispose(self) -> None:
-        """Wait for synchronous bodies and end their threads."""
+        """End bodies in processes, wait for synchronous ones, and end their threads."""
+        await self.processes.dispose()
         await self.threads.dispose()
 
 

@@ -6,15 +6,16 @@ import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
-from typing import Annotated, Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, overload
+from typing import Annotated, Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, overload
 
 from typing_extensions import Unpack
 
 from ..errors import DefinitionError, InvalidTimeoutError
 from ..schema import FunctionSignature, read_signature
 from .assembly import Arguments, Output, check_options, check_time_limit
-from .definition import OutputSpec, ToolDefinition, check_identity, check_shape, render_value
+from .definition import Isolation, OutputSpec, ToolDefinition, check_identity, check_shape, render_value
 from .execution import ToolExecution, ToolRunContext
+from .imported import ImportedBody, place_of
 from .typing_aids import Render, ToolOptions
 
 __all__ = ["FunctionTool", "tool"]
@@ -25,7 +26,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CONTEXTS = (ToolRunContext, ToolExecution)
 _WRAPPERS = (Union, UnionType, Annotated)
-_OWN_OPTIONS = ("name", "description", "render", "presentation_meta", "timeout_ms", "run_in_thread")
+_OWN_OPTIONS = ("name", "description", "render", "presentation_meta", "timeout_ms", "isolation", "run_in_thread")
 _CONTEXT_NAMES = frozenset(context.__name__ for context in _CONTEXTS)
 
 
@@ -59,6 +60,7 @@ def tool(
     render: Render[dict[str, Any], Any] | None = None,
     presentation_meta: Callable[[dict[str, Any], Any], Any] | None = None,
     timeout_ms: float | None = None,
+    isolation: Literal["process"] | None = None,
     run_in_thread: bool | None = None,
     **options: Unpack[ToolOptions[dict[str, Any]]],
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
@@ -71,6 +73,7 @@ def tool(
     render: Render[dict[str, Any], Any] | None = None,
     presentation_meta: Callable[[dict[str, Any], Any], Any] | None = None,
     timeout_ms: float | None = None,
+    isolation: Literal["process"] | None = None,
     run_in_thread: bool | None = None,
     **options: Any,
 ) -> Any:
@@ -81,14 +84,18 @@ def tool(
     the pipeline and not shown to the model; everything else is one closed object. Defaults are filled
     in before any policy looks (D43), and no two calls share one.
 
-    An async function runs on the caller's task. Any other runs in a worker thread.
+    An async function runs on the caller's task. Any other runs in a worker thread. With ``isolation="process"``
+    both run in a process of their own, which is killed when the call has to stop.
 
     Parameters:
         name, description: instead of the function's own.
         render: ``(arguments, value) -> content blocks``; the default shows strings raw and everything
             else as JSON. Arguments are a dict by parameter name.
         presentation_meta: ``(arguments, value) -> JSON`` kept for cards and replay (PIPE-152).
-        timeout_ms: time limit in milliseconds; only for async functions, others cannot be stopped (D44).
+        timeout_ms: time limit in milliseconds; only for async functions and processes, a function in a thread
+            cannot be stopped (D44).
+        isolation: ``"process"`` for a function at the top level of a module, which another process finds by name.
+            Arguments, value and progress cross as JSON; ``run.agent`` is None there. It costs a start each time.
         run_in_thread: False runs a function that is not async on the event loop's thread, for libraries
             that are tied to one thread; everything else waits meanwhile.
         options: ``finalize_content``, ``is_concurrency_safe`` (a boolean, or a function of the arguments),
@@ -106,7 +113,7 @@ def tool(
 
     def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         return _function_tool(
-            function, names, name, description, render, presentation_meta, timeout_ms, run_in_thread, options
+            function, names, name, description, render, presentation_meta, timeout_ms, isolation, run_in_thread, options
         )
 
     return decorate if fn is None else decorate(fn)
@@ -120,6 +127,7 @@ def _function_tool(
     render: Render[dict[str, Any], Any] | None,
     presentation_meta: Callable[[dict[str, Any], Any], Any] | None,
     timeout_ms: float | None,
+    isolation: object,
     run_in_thread: bool | None,
     options: Mapping[str, Any],
 ) -> FunctionTool[..., Any]:
@@ -128,7 +136,7 @@ def _function_tool(
     owner = f"tool({name or getattr(fn, '__name__', fn)})"
     check_time_limit(owner, timeout_ms)
     signature = read_signature(fn, is_injected=_is_context, name=name, description=description, names=names)
-    in_thread = _runs_in_thread(signature, run_in_thread, timeout_ms)
+    where = _isolation(signature, isolation, run_in_thread, timeout_ms)
     arguments = Arguments(signature.parameters)
     result = Output(OutputSpec(signature.output, render or render_value, presentation_meta))
     rest = dict(options)
@@ -137,14 +145,14 @@ def _function_tool(
         description=signature.description,
         parameters=arguments.schema,
         output=result.spec(arguments),
-        execute=_body(fn, signature, result.encoder(signature.name)),
+        execute=_placed(where, fn, signature.name, _body(fn, signature, result.encoder(signature.name))),
         is_concurrency_safe=arguments.classifier(rest.pop("is_concurrency_safe", False)),
         present_call=arguments.presenter(rest.pop("present_call", None)),
         present_result=arguments.presenter(rest.pop("present_result", None)),
         timeout_ms=timeout_ms,
         check_arguments=arguments.check,
         defaults=arguments.defaults,
-        isolation="thread" if in_thread else "task",
+        isolation=where,
         fn=fn,
         **rest,
     )
@@ -163,20 +171,33 @@ def _is_context(annotation: Any) -> bool:
     return annotation in _CONTEXTS
 
 
-def _runs_in_thread(signature: FunctionSignature, run_in_thread: bool | None, timeout_ms: float | None) -> bool:
+def _isolation(
+    signature: FunctionSignature, isolation: object, run_in_thread: bool | None, timeout_ms: float | None
+) -> Isolation:
     name = signature.name
+    if isolation is not None:
+        if isolation != "process":
+            raise DefinitionError(f'tool "{name}" isolation must be "process" or left out, got {isolation!r}')
+        if run_in_thread is not None:
+            raise DefinitionError(f'tool "{name}" runs in a process; drop run_in_thread')
+        return "process"
     if signature.is_async:
         if run_in_thread:
             raise DefinitionError(
                 f'tool "{name}" is async: it runs on its own task, not in a thread; drop run_in_thread'
             )
-        return False
+        return "task"
     if timeout_ms is not None:
         raise InvalidTimeoutError(
             f'tool "{name}" timeout_ms cannot be kept: a function that is not async cannot be stopped; '
-            "make it async, or drop the time limit and poll run.signal"
+            'give it isolation="process", which can be killed, or make it async, '
+            "or drop the time limit and poll run.signal"
         )
-    return run_in_thread is not False
+    return "task" if run_in_thread is False else "thread"
+
+
+def _placed(where: Isolation, fn: Callable[..., Any], name: str, body: Callable[[Any, Any], Any]) -> Any:
+    return ImportedBody(place_of(name, fn, "function"), fn, body) if where == "process" else body
 
 
 def _body(

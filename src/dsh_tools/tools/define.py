@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
 from .assembly import check_options, check_time_limit, read_arguments, read_output
 from .definition import Isolation, ToolDefinition, check_identity, check_isolation, check_shape, check_timeout
 from .execution import ToolRunContext
+from .imported import ImportedBody, place_of, send_classes
 from .typing_aids import DynamicOutput, DynamicParameters, ExactClass, ExactDict, Render, ToolOptions
 
-__all__ = ["define_tool"]
+__all__ = ["define_body", "define_tool"]
 
 _OWN_OPTIONS = ("render", "presentation_meta", "isolation", "timeout_ms", "validate_arguments")
 A = TypeVar("A")
@@ -122,6 +123,36 @@ def define_tool(
     validate_arguments: bool = True,
     **options: Unpack[ToolOptions[A]],
 ) -> ToolDefinition: ...
+@overload
+def define_tool(
+    *,
+    name: str,
+    description: str,
+    parameters: type[A] | DynamicParameters,
+    output: ExactClass[R] | ExactDict[R],
+    execute: Callable[[A, ToolRunContext], R] | Callable[[A, ToolRunContext], Awaitable[R]],
+    render: Render[A, R] | None = None,
+    presentation_meta: Callable[[A, R], Any] | None = None,
+    isolation: Literal["process"],
+    timeout_ms: float | None = None,
+    validate_arguments: bool = True,
+    **options: Unpack[ToolOptions[A]],
+) -> ToolDefinition: ...
+@overload
+def define_tool(
+    *,
+    name: str,
+    description: str,
+    parameters: type[A] | DynamicParameters,
+    output: DynamicOutput | None,
+    execute: Callable[[A, ToolRunContext], Any],
+    render: Render[A, Any] | None = None,
+    presentation_meta: Callable[[A, Any], Any] | None = None,
+    isolation: Literal["process"],
+    timeout_ms: float | None = None,
+    validate_arguments: bool = True,
+    **options: Unpack[ToolOptions[A]],
+) -> ToolDefinition: ...
 def define_tool(
     *,
     name: str,
@@ -150,7 +181,9 @@ def define_tool(
         render: ``(args, value) -> content blocks``; the default shows strings raw and everything else as
             JSON. It gets the Python forms of both.
         presentation_meta: ``(args, value) -> JSON`` kept for cards and replay (PIPE-152).
-        isolation: ``"thread"`` for a body that is not async: it runs in a worker thread.
+        isolation: ``"thread"`` for a body that is not async: it runs in a worker thread. ``"process"`` for a body,
+            sync or async, that runs in a process of its own, which is killed when the call has to stop: it is a
+            function at the top level of a module, and so are the classes of its parameters and output.
         timeout_ms: time limit in milliseconds, kept by the timeout wrapper (D10).
         validate_arguments: False leaves the check of raw JSON Schema parameters to the body (D8).
         options: ``finalize_content``, ``is_concurrency_safe`` (a boolean, or a function of the arguments),
@@ -174,12 +207,21 @@ def define_tool(
     safe = options.pop("is_concurrency_safe", False)
     present_call = arguments.presenter(options.pop("present_call", None))
     present_result = arguments.presenter(options.pop("present_result", None))
+    encode = result.encoder(name)
+    body = _body(execute, arguments.convert, encode, isolation)
+    if isolation == "process":
+        shape: object = output
+        if isinstance(output, Mapping):
+            shape = cast("Mapping[str, object]", output).get("schema", shape)
+        needed = (None if arguments.convert is None else parameters, None if encode is None else shape)
+        classes = b"" if body is execute else send_classes(name, *needed)
+        body = ImportedBody(place_of(name, execute, "typed" if classes else "plain", classes), execute, body)
     definition = ToolDefinition(
         name=name,
         description=description,
         parameters=arguments.schema,
         output=result.spec(arguments),
-        execute=_body(execute, arguments.convert, result.encoder(name), isolation),
+        execute=body,
         is_concurrency_safe=arguments.classifier(safe),
         present_call=present_call,
         present_result=present_result,
@@ -205,6 +247,8 @@ def _body(
     """Put the conversions around a body; a body that needs none is called by the pipeline itself."""
     if not callable(execute) or (convert is None and encode is None):
         return execute
+    if isolation == "process":
+        return define_body(execute, convert, encode)
     if encode is None:
 
         def passed(args: Any, run: Any) -> Any:
@@ -223,3 +267,23 @@ def _body(
         return encode(await value if inspect.isawaitable(value) else value)
 
     return awaited
+
+
+def define_body(
+    execute: Callable[[Any, Any], Any],
+    convert: Callable[[Any], Any] | None,
+    encode: Callable[[Any], Any] | None,
+) -> Callable[[Any, Any], Any]:
+    """Put the conversions around a body that may be sync or async; what it gives is awaited where it can be."""
+
+    async def awaited(value: Awaitable[Any]) -> Any:
+        outcome = await value
+        return outcome if encode is None else encode(outcome)
+
+    def body(args: Any, run: Any) -> Any:
+        value = execute(args if convert is None else convert(args), run)
+        if inspect.isawaitable(value):
+            return awaited(value)
+        return value if encode is None else encode(value)
+
+    return body

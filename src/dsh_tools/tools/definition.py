@@ -12,6 +12,7 @@ from ..content import Content, ContentBlock, text
 from ..errors import DefinitionError, InvalidTimeoutError, OutputDeclarationError
 from ..json_value import to_json_text
 from ..schema import RawSchema, Schema
+from .imported import ImportedBody, place_of
 
 if TYPE_CHECKING:
     from .cards import CallView, ResultView
@@ -30,8 +31,8 @@ __all__ = [
     "render_value",
 ]
 
-Isolation: TypeAlias = Literal["task", "thread"]
-"""Where a body runs: on the caller's task, or in a worker thread."""
+Isolation: TypeAlias = Literal["task", "thread", "process"]
+"""Where a body runs: on the caller's task, in a worker thread, or in a process of its own that can be killed."""
 
 
 def render_value(args: object, value: Any) -> Content:
@@ -79,7 +80,7 @@ class ToolDefinition:
         description: what the model reads about the tool.
         parameters: a compiled schema, or a JSON Schema document with an object root.
         output: the output declaration.
-        execute: the body, ``(args, run) -> JSON value``; ``async`` unless ``isolation`` is ``"thread"``.
+        execute: the body, ``(args, run) -> JSON value``; ``async`` unless ``isolation`` says where else it runs.
         finalize_content: last word on the content, ``(execution, result) -> blocks or None`` (PIPE-177).
         timeout_ms: time limit in milliseconds, kept by the timeout wrapper (D10).
         is_concurrency_safe: ``(args) -> bool``; exactly True lets calls overlap (PIPE-202).
@@ -89,7 +90,8 @@ class ToolDefinition:
         check_arguments: further checks after the schema's, ``(args) -> violations`` (custom validators).
         defaults: values for absent arguments, filled in before any policy looks (D43).
         idempotent: the body may be run again after an attempt whose outcome is unknown.
-        isolation: where the body runs.
+        isolation: where the body runs. With ``"process"`` it is a function at the top level of a module, sync or
+            async, which another process finds by its name; there it has no agent and makes no nested calls.
     """
 
     name: str
@@ -148,7 +150,8 @@ def check_timeout(definition: ToolDefinition) -> None:
     if definition.isolation == "thread":
         raise InvalidTimeoutError(
             f'tool "{definition.name}" timeoutMs cannot be kept: a synchronous body in a thread cannot be '
-            "stopped; make the body async, or drop the time limit and poll run.signal"
+            'stopped; give it isolation="process", which can be killed, or make the body async, '
+            "or drop the time limit and poll run.signal"
         )
 
 
@@ -168,7 +171,9 @@ def check_identity(definition: ToolDefinition) -> None:
 
 def check_isolation(name: str, isolation: object, execute: Callable[..., Any]) -> None:
     """Raise :class:`DefinitionError` unless a body can run where it is to run."""
-    if isolation not in ("task", "thread"):
-        raise DefinitionError(f'tool "{name}" isolation must be "task" or "thread", got {isolation!r}')
+    if isolation not in ("task", "thread", "process"):
+        raise DefinitionError(f'tool "{name}" isolation must be "task", "thread" or "process", got {isolation!r}')
+    if isolation == "process" and callable(execute) and not isinstance(execute, ImportedBody):
+        place_of(name, execute)
     if isolation == "thread" and inspect.iscoroutinefunction(execute):
         raise DefinitionError(f'tool "{name}" is async: it runs on its own task, not in a thread; drop isolation')

@@ -11,6 +11,7 @@ from ..errors import DefinitionError, JsonSchemaError, LossyJsonError
 from ..json_value import FrozenDict, snapshot
 from ..schema import RawSchema, Schema, compile_json_schema, compile_raw
 from .definition import OutputSpec, ToolDefinition, check_identity, check_shape, check_timeout
+from .imported import ImportedBody, place_of
 
 __all__ = ["RegisteredTool", "ToolSchema", "compile_definition"]
 
@@ -26,7 +27,8 @@ class ToolSchema(msgspec.Struct, frozen=True, rename="camel"):
 class RegisteredTool:
     """One registered tool: its definition and everything the pipeline needs, ready to use.
 
-    ``arguments`` is None when the definition leaves argument checks to its body (D8).
+    ``arguments`` is None when the definition leaves argument checks to its body (D8). ``elsewhere`` says that the
+    body runs in a thread, or where ``imported`` is there, in a process.
     """
 
     __slots__ = (
@@ -36,9 +38,10 @@ class RegisteredTool:
         "check_arguments",
         "defaults",
         "definition",
+        "elsewhere",
         "execute",
         "finalize_content",
-        "in_thread",
+        "imported",
         "name",
         "output",
         "owner",
@@ -63,8 +66,18 @@ class RegisteredTool:
         )
         self.execute = definition.execute
         self.finalize_content = definition.finalize_content
-        self.in_thread = definition.isolation == "thread"
+        self.elsewhere = definition.isolation != "task"
+        self.imported = _imported(definition) if definition.isolation == "process" else None
         self.schema = ToolSchema(definition.name, definition.description, arguments.json)
+
+
+def _imported(definition: ToolDefinition) -> ImportedBody:
+    """Return a body for a process, found by its name now."""
+    body = definition.execute
+    if not isinstance(body, ImportedBody):
+        body = ImportedBody(place_of(definition.name, body), body, body)
+    body.check(definition.name)
+    return body
 
 
 def _output_schema(declared: Schema | RawSchema | Mapping[str, Any]) -> Schema:

@@ -94,8 +94,9 @@ async def _run_body(run: Run) -> ToolResult:
     try:
         if state.durable is not None and (noted := state.durable.begin(execution)) is not None:
             await noted
-        if entry.in_thread:
-            value = await run.runner.threads.run(entry, execution)
+        if entry.elsewhere:
+            runner = run.runner
+            value = await (runner.threads if entry.imported is None else runner.processes).run(entry, execution)
         elif signal is NEVER:
             value = entry.execute(execution.arguments, execution)
             if type(value) is CoroutineType or inspect.isawaitable(value):
