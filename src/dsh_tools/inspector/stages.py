@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..kernel.markers import hands_on
 from ..session import EventLog
 from ..tools.events import EXECUTE, PRE_EXECUTE, TOOL_RESULT
 
@@ -50,6 +51,7 @@ class StageTimesPlugin:
         def of(execution: ToolExecution) -> _Times:
             return times.setdefault(execution.token, _Times())
 
+        @hands_on
         async def decide(execution: ToolExecution, proceed: Next[Decision]) -> Decision:
             begin = _now()
             try:

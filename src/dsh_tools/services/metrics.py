@@ -22,6 +22,7 @@ import msgspec
 import pydantic
 
 from ..errors import ConfigError
+from ..kernel.markers import hands_on
 from ..kernel.service import ServiceKey
 from ..tools.events import PRE_EXECUTE, TOOL_RESULT, Decision
 from ..tools.result import ToolFailure, ToolResult
@@ -139,6 +140,7 @@ class _Watch:
         self._export = export
         self._started: dict[CallToken, tuple[str, float]] = {}
 
+    @hands_on
     async def begin(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         name = self._name_of(execution)
         self._started[execution.token] = (name, time.perf_counter())

@@ -201,8 +201,8 @@ class _Records:
             tuple(recording.approvals),
             UNSET if recording.tool is None else self._ran(recording.tool, recording.attempts),
         )
-        # The values stay what they are, whatever their depth; the log takes its own copy.
-        data: dict[str, Any] = msgspec.to_builtins(record)
+        # Values are added as they are, whatever their depth; the log takes its own copy.
+        data = _builtins(record)
         if recording.call_seq is None:
             data["proposed"] = _writable(recording.proposed)
         if has_arguments and recording.with_defaults:
@@ -240,6 +240,14 @@ def _returned(result: ToolResult) -> ReturnedValue:
     if isinstance(result, ToolSuccess):
         return ReturnedValue(False, _sha256(to_json_text(result.value)))
     return ReturnedValue(True, _sha256(result.error.message), result.error.info)
+
+
+def _builtins(record: msgspec.Struct) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(record))
+    except UnicodeEncodeError:
+        # A name or a reason with half a character in it.
+        return record_json(record)
 
 
 def _shown(content: Content) -> str:

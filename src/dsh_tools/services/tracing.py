@@ -26,6 +26,7 @@ import pydantic
 from ..content import content_text
 from ..errors import ConfigError
 from ..json_value import is_lossless, to_json_text
+from ..kernel.markers import hands_on
 from ..tools.events import EXECUTE, POST_EXECUTE, PRE_EXECUTE, TOOL_RESULT, Decision, PostDecision, Review
 from ..tools.result import ToolFailure, ToolResult
 from .agents import session_of
@@ -98,6 +99,7 @@ class _Spans:
         self._capture = capture
         self._open: dict[CallToken, Span] = {}
 
+    @hands_on
     async def authorize(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Begin the span, and note what policy decided."""
         span = self._span_of(execution)

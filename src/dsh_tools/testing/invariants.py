@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ..kernel import hands_on
 from ..tools import EXECUTE, POST_EXECUTE, PRE_EXECUTE, TOOL_RESULT, Decision, PostDecision, ToolExecution, ToolResult
 from ..tools.execution import CallToken
 
@@ -49,6 +50,7 @@ class InvariantChecker:
         if self.violations:
             raise AssertionError("\n".join(self.violations))
 
+    @hands_on
     async def _pre(self, execution: ToolExecution, proceed: Next[Decision]) -> Decision:
         if not execution.name or not execution.call_id:
             self._broken(execution, "has an empty name or call id")

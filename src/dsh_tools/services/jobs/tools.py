@@ -10,6 +10,7 @@ import pydantic
 
 from ...content import Content, ContentBlock, TextBlock, text
 from ...kernel.abort import MAX_TIMEOUT_SECONDS
+from ...kernel.markers import hands_on
 from ...tools.define import define_tool
 from ...tools.events import PRE_EXECUTE, TOOL_RESULT, Decision
 from .delivery import CompletionDelivery, Delivery
@@ -191,6 +192,7 @@ class _JobTools:
 
     # ── the limit on what a model reads (HOST-188) ────────────────────────────
 
+    @hands_on
     async def note_limit(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Note the job's limit before any policy has a say, so that it holds for denials, too."""
         # The arguments of a tool that the caller can't see have not been looked at: they may be anything.

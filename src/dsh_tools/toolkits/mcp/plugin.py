@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...kernel import effect_free
 from ...tools import PRE_EXECUTE, Allow, Ask, Decision, ToolExecution
 from .client import McpClient
 from .config import McpConfig
@@ -44,6 +45,7 @@ class McpPlugin:
         ctx.effect(lambda: client.stop, "connection")
         if config.ask_before != "nothing":
             ctx.on(PRE_EXECUTE, _AskFirst(ctx, client).decide)
+            ctx.tools.declare_policy(f"mcp:{config.server_name}", config.ask_before)
         await client.start()
 
 
@@ -54,6 +56,7 @@ class _AskFirst:
         self._ctx = ctx
         self._client = client
 
+    @effect_free
     async def decide(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Turn an allowed call into a question where there is a reason to."""
         decision = await next()

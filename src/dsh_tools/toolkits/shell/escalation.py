@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ...kernel import effect_free
 from ...tools import Ask, Decision, Deny
 from .errors import ShellError
 
@@ -36,6 +37,7 @@ class Escalations:
         """Say which tool it is about."""
         self._definition = definition
 
+    @effect_free
     async def decide(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Ask, unless another listener denies; the reason says what is wanted, and why."""
         wanted = self._wanted(execution)
@@ -44,7 +46,9 @@ class Escalations:
         others = await next()
         if isinstance(others, Deny):
             return others
-        self._asked.add(execution.token)
+        if not execution.state.frozen:
+            # Otherwise somebody only wants to know what would be asked.
+            self._asked.add(execution.token)
         question = f"run this command {_RIGHTS[wanted]}: {execution.arguments['justification']}"
         reasons = [question, others.reason if isinstance(others, Ask) else None]
         return Ask("; ".join(reason for reason in reasons if reason))
