@@ -42,7 +42,7 @@ from .services import (
     TracingConfig,
     TracingPlugin,
 )
-from .session import DurabilityPlugin, RecorderPlugin, SessionsConfig, SessionsPlugin
+from .session import DurabilityPlugin, JournalPlugin, RecorderPlugin, SessionsConfig, SessionsPlugin
 
 __all__ = ["StandardConfig", "mount_standard", "standard"]
 
@@ -54,6 +54,8 @@ class StandardConfig(pydantic.BaseModel):
         tools: registry and pipeline.
         sessions: where session logs are kept; in memory by default.
         call_records: whether every call leaves a record in its session; None for sessions in a store, not in memory.
+        journal: whether a journal is kept, so that calls can wait for a person; None for sessions in a store, not in
+            memory. With it the programs of Code Mode have a clock and random numbers that repeat themselves.
         approval: whether and how people are asked.
         policy: rules that allow, ask for or deny calls.
         system_prompt: what a model is told before the conversation.
@@ -68,6 +70,7 @@ class StandardConfig(pydantic.BaseModel):
     tools: ToolsConfig = pydantic.Field(default_factory=ToolsConfig)
     sessions: SessionsConfig = pydantic.Field(default_factory=lambda: SessionsConfig(store="memory"))
     call_records: bool | None = None
+    journal: bool | None = None
     approval: ApprovalConfig = pydantic.Field(default_factory=ApprovalConfig)
     policy: PolicyConfig = pydantic.Field(default_factory=PolicyConfig)
     system_prompt: SystemPromptConfig = pydantic.Field(default_factory=SystemPromptConfig)
@@ -88,6 +91,11 @@ class StandardConfig(pydantic.BaseModel):
         return self.sessions.store != "memory" if self.call_records is None else self.call_records
 
     @property
+    def keeps_journal(self) -> bool:
+        """Whether a journal is kept."""
+        return self.sessions.store != "memory" if self.journal is None else self.journal
+
+    @property
     def code_runtime(self) -> CodeRuntimeConfig | None:
         """The runtime to mount, None for none."""
         if self.code is None and self.tools.mode != "native":
@@ -106,6 +114,7 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
     for plugin, plugin_config in (
         (ToolsPlugin(), settings.tools),
         (SessionsPlugin(), settings.sessions),
+        *(((JournalPlugin(), None),) if settings.keeps_journal else ()),
         (RecorderPlugin(), None),
         (DurabilityPlugin(), None),
         (TimeoutPlugin(), None),

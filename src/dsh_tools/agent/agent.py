@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import pydantic
 
 from ..content import Content, content_text
+from ..errors import SessionError
 from ..kernel.abort import AbortController, AbortSignal
 from ..messages import AssistantMessage, UserMessage
 from ..model import ModelAdapter
 from ..session import EventLog
-from ..session.events import Aborted, TurnEndReason
+from ..session.events import Aborted, TurnEndReason, Waiting
 from .hooks import AGENT_DISPOSED, AGENT_IDLE, TURN_END
 from .inbox import Inbox
+from .resume import PendingCall, discard, pending_calls
 from .turn import run_turn
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class Agent:
         self.last_outcome: TurnOutcome | None = None
         self._turn_signal: AbortController | None = None
         self._driver: asyncio.Task[None] | None = None
+        self._pending: list[PendingCall] = []
+        self._resuming = False
         self._detach: list[Callable[[], object]] = []
         self._ended: list[Callable[[], object]] = []
         self._ending: asyncio.Future[None] | None = None
@@ -92,6 +96,11 @@ class Agent:
         """Whether no turn is running and none is about to."""
         return self._driver is None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last turn waits for a person, and for :meth:`resume` or :meth:`discard_waiting`."""
+        return self.session.is_waiting
+
     # ── running ───────────────────────────────────────────────────────────────
 
     async def run(self, message: str | Content | UserMessage, *, signal: AbortSignal | None = None) -> TurnOutcome:
@@ -101,10 +110,56 @@ class Agent:
         once every call of it has its result.
 
         Raises:
-            SessionError: the agent is disposed.
+            SessionError: the agent is disposed, or ``TURN_WAITING``: its turn waits for a person.
             asyncio.CancelledError: the awaiting task was cancelled.
         """
+        if self.is_waiting:
+            raise SessionError(
+                f'agent "{self.name}" waits for a person; go on with resume(), or give up what waits '
+                "with discard_waiting(), before you say something",
+                "TURN_WAITING",
+            )
         self.inbox.followup(message)
+        return await self._until_idle(signal)
+
+    async def resume(self, *, signal: AbortSignal | None = None) -> TurnOutcome:
+        """Go on with a turn that waits for a person; returns how the turn that this begins ends (D34).
+
+        The calls that wait run first, without a request to the model; a question that nobody has answered
+        is put to people again. The session may have waited in another process.
+
+        Raises:
+            SessionError: ``NOT_WAITING``; ``AGENT_BUSY`` while a turn runs; ``RESUME_REFUSED`` where the
+                program, a tool's schema, the language or the runtime has changed: nothing has run, and the
+                session still waits.
+            asyncio.CancelledError: the awaiting task was cancelled.
+        """
+        if self._driver is not None or self._resuming:
+            raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
+        if not self.is_waiting:
+            raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
+        self._resuming = True
+        try:
+            self._pending = await pending_calls(self)
+        finally:
+            self._resuming = False
+        self._wake()
+        return await self._until_idle(signal)
+
+    async def discard_waiting(self) -> None:
+        """Give up the calls that wait for a person: each gets a result that says so, and the agent is free again.
+
+        Raises:
+            SessionError: ``NOT_WAITING``; ``AGENT_BUSY`` while a turn runs.
+        """
+        if self._driver is not None or self._resuming:
+            raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
+        if not self.is_waiting:
+            raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
+        discard(self)
+        await self.session.flush()
+
+    async def _until_idle(self, signal: AbortSignal | None) -> TurnOutcome:
         remove = None if signal is None else signal.add_callback(lambda: self.cancel("parent"))
         cancelled = False
         try:
@@ -145,7 +200,7 @@ class Agent:
         self.session.append("user/message", message, "append")
 
     def _wake(self) -> None:
-        if self._driver is None and self._ending is None:
+        if self._driver is None and self._ending is None and self._has_work():
             self._driver = asyncio.ensure_future(self._drive())
 
     async def _drive(self) -> None:
@@ -153,20 +208,25 @@ class Agent:
         try:
             while self._has_work():
                 self._turn_signal = AbortController()
+                pending, self._pending = self._pending, []
                 try:
-                    reason = await run_turn(self, self._turn_signal.signal)
+                    reason = await run_turn(self, self._turn_signal.signal, pending)
                 finally:
                     self._turn_signal = None
                 self.last_outcome = TurnOutcome(reason, self._last_text())
                 self.ctx.bus.emit(TURN_END, self, reason, scope=self.scope)
-                if isinstance(reason, Aborted):
+                if isinstance(reason, (Aborted, Waiting)):
                     break
         finally:
             self._driver = None
         self.ctx.bus.emit(AGENT_IDLE, self, scope=self.scope)
 
     def _has_work(self) -> bool:
-        return self._ending is None and bool(self.inbox.waiting("next-turn") or self.inbox.waiting("next-step"))
+        if self._ending is not None:
+            return False
+        if self.is_waiting:
+            return bool(self._pending)
+        return bool(self.inbox.waiting("next-turn") or self.inbox.waiting("next-step"))
 
     def _last_text(self) -> str:
         for message in reversed(self.session.derive_messages()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..kernel.abort import AbortSignal
@@ -12,11 +13,12 @@ from ..session.events import AssistantMessageRecord, ModelRetry
 from .batch import run_batch
 from .hooks import MODEL_EVENT
 from .prompt import build_request
+from .resume import PendingCall
 
 if TYPE_CHECKING:
     from .agent import Agent
 
-__all__ = ["ModelRequestError", "StepOutcome", "run_step"]
+__all__ = ["ModelRequestError", "StepOutcome", "run_pending", "run_step"]
 
 
 class ModelRequestError(Exception):
@@ -48,6 +50,7 @@ async def run_step(agent: Agent, turn: int, step: int, signal: AbortSignal) -> S
     Raises:
         ModelRequestError: the request failed for good; what was visible of the answer is recorded.
         AbortError: the signal fired before the request.
+        CallSuspended: a call waits for a person.
         SessionError: the log could not be kept.
     """
     for message in agent.inbox.claim(turn_boundary=step == 1):
@@ -63,7 +66,21 @@ async def run_step(agent: Agent, turn: int, step: int, signal: AbortSignal) -> S
         calls = outcome.message.tool_calls
         if calls:
             outcome.called = True
-            outcome.concluded = await run_batch(agent, calls, signal)
+            outcome.concluded = await run_batch(agent, [PendingCall(call) for call in calls], signal)
+    return outcome
+
+
+async def run_pending(agent: Agent, calls: Sequence[PendingCall], signal: AbortSignal) -> StepOutcome:
+    """Run the calls that an earlier turn left pending; a step without a request to the model (D34).
+
+    Raises:
+        CallSuspended: a call waits for a person, again or now.
+        SessionError: the log could not be kept.
+    """
+    await checkpoint(agent.session, signal)
+    outcome = StepOutcome(None, "tool-calls")
+    outcome.called = True
+    outcome.concluded = await run_batch(agent, calls, signal)
     return outcome
 
 

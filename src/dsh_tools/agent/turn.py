@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import AbortError, HarnessError, describe_exception
+from ..errors import AbortError, CallSuspended, HarnessError, describe_exception
 from ..kernel.abort import AbortSignal
 from ..session import EventLog, repair_drafts
 from ..session.events import (
@@ -19,8 +20,10 @@ from ..session.events import (
     TurnEnd,
     TurnEndReason,
     TurnStart,
+    Waiting,
 )
-from .step import ModelRequestError, run_step
+from .resume import PendingCall, close_questions
+from .step import ModelRequestError, run_pending, run_step
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -30,8 +33,13 @@ __all__ = ["run_turn"]
 _log = logging.getLogger("dsh_tools")
 
 
-async def run_turn(agent: Agent, signal: AbortSignal) -> TurnEndReason:
+async def run_turn(agent: Agent, signal: AbortSignal, pending: Sequence[PendingCall] = ()) -> TurnEndReason:
     """Run one turn to its end and return why it ended; the reason is in the log, too.
+
+    A turn that ends as waiting is durable when this returns: whatever holds it may go away.
+
+    Parameters:
+        pending: calls that an earlier turn left pending; they are the first step.
 
     Raises:
         asyncio.CancelledError: the awaiting task was cancelled; the turn has been ended in the log.
@@ -41,7 +49,9 @@ async def run_turn(agent: Agent, signal: AbortSignal) -> TurnEndReason:
     log.append(TurnStart.event_type, TurnStart(turn))
     reason: TurnEndReason = Aborted("user")
     try:
-        reason = await _run_steps(agent, turn, signal)
+        reason = await _run_steps(agent, turn, signal, pending)
+    except CallSuspended:
+        reason = Waiting()
     except AbortError:
         reason = agent.abort_reason(signal)
     except ModelRequestError as error:
@@ -59,18 +69,27 @@ async def run_turn(agent: Agent, signal: AbortSignal) -> TurnEndReason:
         reason = Failed(describe_exception(error), "INTERNAL")
         raise
     finally:
+        if pending and not isinstance(reason, Waiting):
+            close_questions(agent)
         log.append(TurnEnd.event_type, TurnEnd(turn, reason))
+    if isinstance(reason, Waiting):
+        await log.flush()
     return reason
 
 
-async def _run_steps(agent: Agent, turn: int, signal: AbortSignal) -> TurnEndReason:
+async def _run_steps(
+    agent: Agent, turn: int, signal: AbortSignal, pending: Sequence[PendingCall]
+) -> TurnEndReason:
     log = agent.session
     end: TurnEndReason = Completed()
     for step in range(1, agent.config.max_steps + 1):
         log.append(StepStart.event_type, StepStart(turn, step))
         try:
-            outcome = await run_step(agent, turn, step, signal)
-        except (AbortError, ModelRequestError, asyncio.CancelledError):
+            if pending and step == 1:
+                outcome = await run_pending(agent, pending, signal)
+            else:
+                outcome = await run_step(agent, turn, step, signal)
+        except (AbortError, CallSuspended, ModelRequestError, asyncio.CancelledError):
             log.append(StepEnd.event_type, StepEnd(turn, step))
             raise
         log.append(StepEnd.event_type, StepEnd(turn, step))

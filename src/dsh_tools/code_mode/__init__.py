@@ -7,6 +7,8 @@ tools as TypeScript or Python. ``bridge.py`` is where a program's calls enter th
 from __future__ import annotations
 
 from .bridge import DispatchError
+from .journal import DurableProgram, JournalStep, ProgramFacts, ProgramJournal, program_facts, schema_digest
+from .journaled import DIVERGED
 from .plugin import CodeModePlugin, check_presentable
 from .recording import DispatchRecorder
 from .render import failure_message, pretty_json, render_run
@@ -16,14 +18,21 @@ from .section import CODE_ONLY, CODE_ONLY_ORDER, SDK_ORDER, render_section
 __all__ = [
     "CODE_ONLY",
     "CODE_ONLY_ORDER",
+    "DIVERGED",
     "OUTPUT_SCHEMA",
     "SDK_ORDER",
     "CodeModePlugin",
     "DispatchError",
     "DispatchRecorder",
+    "DurableProgram",
+    "JournalStep",
+    "ProgramFacts",
+    "ProgramJournal",
     "check_presentable",
     "failure_message",
     "pretty_json",
+    "program_facts",
     "render_run",
     "render_section",
+    "schema_digest",
 ]

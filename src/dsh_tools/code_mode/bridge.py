@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
     from .recording import DispatchRecorder
 
-__all__ = ["Bridge", "DispatchError", "refuse_reentry"]
+__all__ = ["IMAGES_FROM", "SETTLED", "Bridge", "DispatchError", "SubCall", "refuse_reentry"]
 
 SETTLED = "run_code settled"
 _ERROR_CLASS = ErrorClassSpec("ToolCallError", "toolName")
-_IMAGES_FROM = MessageSource("plugin", plugin="tools-code-mode")
+IMAGES_FROM = MessageSource("plugin", plugin="tools-code-mode")
 
 
 class DispatchError(HarnessError):
@@ -45,7 +45,7 @@ class DispatchError(HarnessError):
     default_code = "DISPATCH_FAILED"
 
 
-class _SubCall:
+class SubCall:
     """What the bridge notes on one call: who waits for it, and its entry in the log."""
 
     __slots__ = ("answer", "start")
@@ -81,10 +81,10 @@ class Bridge:
         self._controller = AbortController()
         self._signal: AbortSignal = self._controller.signal
         self._log = DispatchLog(recorder, tools.service.bus, execution)
-        self._lane: CallLane[_SubCall] = CallLane(tools, self, max_parallel=self._most, signal=self._signal)
+        self._lane: CallLane[SubCall] = CallLane(tools, self, max_parallel=self._most, signal=self._signal)
         self._prefix = f"{execution.call_id}:code:"
         self._submitted = 0
-        self._open: dict[_SubCall, str] = {}
+        self._open: dict[SubCall, str] = {}
         self.active = True
 
     def abort(self, reason: object) -> None:
@@ -107,7 +107,7 @@ class Bridge:
         work = asyncio.create_task(self._lane.run())
         work.add_done_callback(self._lane_ended)
         try:
-            return await runtime.run(CodeRunRequest(program, (self._namespace(),), self._signal))
+            return await runtime.run(self._request(program))
         finally:
             self.abort(SETTLED)
             self._lane.close()
@@ -120,6 +120,9 @@ class Bridge:
 
     # ── the program's side ────────────────────────────────────────────────────
 
+    def _request(self, program: str) -> CodeRunRequest:
+        return CodeRunRequest(program, (self._namespace(),), self._signal)
+
     def _namespace(self) -> BindingNamespace:
         """One function for each tool that the caller sees now (CODE-20, 94)."""
         names = self._tools.view(self._execution.scope).entries
@@ -128,7 +131,7 @@ class Bridge:
 
     def _dispatch(self, name: str, arguments: Any) -> HostAnswer:
         """Submit one call; the future has its canonical value once it is committed (CODE-95 to 99)."""
-        sub = _SubCall(HostAnswer(loop=self._loop))
+        sub = SubCall(HostAnswer(loop=self._loop))
         if self._signal.aborted:
             sub.reject(self._over(f"{name} not dispatched"))
             return sub.answer
@@ -162,11 +165,11 @@ class Bridge:
     def _most(self) -> int:
         return self._tools.service.config.max_parallel_sub_calls
 
-    def starting(self, slot: Slot[_SubCall]) -> None:
+    def starting(self, slot: Slot[SubCall]) -> None:
         """Log the start, before any policy looks at the call (CODE-107)."""
         slot.tag.start = self._log.started(slot.call)
 
-    async def committed(self, slot: Slot[_SubCall], result: ToolResult) -> None:
+    async def committed(self, slot: Slot[SubCall], result: ToolResult) -> None:
         """Answer the program, hand on what the outer call inherits, log the end (CODE-103, 109, 112 to 114)."""
         sub, call = slot.tag, slot.call
         self._open.pop(sub, None)
@@ -181,7 +184,7 @@ class Bridge:
         if self._log.pending > self._most():
             await self._log.keep_up(self._most())
 
-    def abandoned(self, slot: Slot[_SubCall]) -> None:
+    def abandoned(self, slot: Slot[SubCall]) -> None:
         """Tell the program that the call will never start; nothing is logged (CODE-116)."""
         self._open.pop(slot.tag, None)
         slot.tag.reject(self._over(f"{slot.call.name} tool call abandoned"))
@@ -191,7 +194,7 @@ class Bridge:
         if isinstance(result, ToolSuccess):
             for block in result.content:
                 if isinstance(block, ImageBlock):
-                    execution.defer_context(UserMessage(result.content, _IMAGES_FROM))
+                    execution.defer_context(UserMessage(result.content, IMAGES_FROM))
                     break
             if result.concludes_turn is True:
                 execution.conclude_turn()

@@ -14,6 +14,8 @@ from ..tools.execution import ToolExecution
 from ..tools.registry import RESERVED_NAME
 from ..tools.visibility import Mode
 from .bridge import Bridge, refuse_reentry
+from .journal import DurableProgram, program_facts
+from .journaled import JournaledBridge
 from .render import failure_message
 from .run_code import RunCodeEntry
 from .section import CODE_ONLY, CODE_ONLY_ORDER, SDK_ORDER, SectionCache, render_section
@@ -147,14 +149,16 @@ class _CodeMode:
         """The body of ``run_code``.
 
         Raises:
+            CallSuspended: a call of the program waits for a person; the run is in its journal.
             CodeRunFailedError: the program failed.
             CodeRuntimeError: there is no runtime, or not the one that the caller was shown.
+            SessionError: the run is not the one that its journal tells of.
             ToolError: a program tried to run a program.
         """
         refuse_reentry(execution)
         runtime = self._runtime_for(execution.scope)
         recorder = cast("DispatchRecorder | None", self._ctx.get("recorder"))
-        bridge = Bridge(self._ctx.tools, execution, recorder)
+        bridge = await self._bridge(runtime, args["code"], execution, recorder)
         # A task of its own: whatever cancels the call, the bridge stops what it started, and only then the call ends.
         work = asyncio.create_task(bridge.run(runtime, args["code"]))
         while not work.done():
@@ -163,6 +167,16 @@ class _CodeMode:
             except asyncio.CancelledError:
                 bridge.abort("cancelled")
         return _canonical(work.result())
+
+    async def _bridge(
+        self, runtime: CodeRuntime, program: str, execution: ToolExecution, recorder: DispatchRecorder | None
+    ) -> Bridge:
+        """The bridge of a program; one that keeps its run where the call itself is kept (D34)."""
+        durable = execution.state.durable
+        if not isinstance(durable, DurableProgram):
+            return Bridge(self._ctx.tools, execution, recorder)
+        facts = program_facts(runtime, self._ctx.tools.view(execution.scope), program)
+        return JournaledBridge(self._ctx.tools, execution, recorder, await durable.open_program(facts))
 
     def _runtime_for(self, scope: Scope | None) -> CodeRuntime:
         """Return the runtime, if it speaks the language that the caller's prompt was written for (CODE-37, D9)."""

@@ -42,10 +42,13 @@ from .call_records import (
     call_records,
 )
 from .durability import DurabilityPlugin, checkpoint
+from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService
 from .events import Event, Replace, SessionHeader
+from .journal import Journal, JournalRun, ParkedCall, journal_of, new_run
 from .jsonl import dump_jsonl, load_jsonl, read_jsonl, write_jsonl
 from .log import EventLog
 from .memory import MemoryStore
+from .open_end import OpenCall, OpenDispatch, OpenEnd
 from .pending import PendingMessages
 from .plugin import SessionsConfig, SessionsPlugin, open_store
 from .postgres import PostgresStore
@@ -68,6 +71,7 @@ from .store import SessionStore, SessionSummary, SessionWriter, StoredSession
 from .vocabulary import EventVocabulary
 
 __all__ = [
+    "RESUME_REFUSED",
     "SESSION_EVENT",
     "SESSION_OPEN",
     "TOOL_NOT_STARTED",
@@ -76,13 +80,22 @@ __all__ = [
     "CallEnding",
     "CallRecord",
     "DurabilityPlugin",
+    "DurableModelCall",
     "Event",
     "EventDraft",
     "EventLog",
     "EventVocabulary",
     "GivenApproval",
     "Measured",
+    "Journal",
+    "JournalPlugin",
+    "JournalRun",
+    "JournalService",
     "MemoryStore",
+    "OpenCall",
+    "OpenDispatch",
+    "OpenEnd",
+    "ParkedCall",
     "PendingMessages",
     "PostgresStore",
     "Recorder",
@@ -105,8 +118,10 @@ __all__ = [
     "checkpoint",
     "dump_jsonl",
     "events",
+    "journal_of",
     "load_jsonl",
     "log_of",
+    "new_run",
     "open_store",
     "read_jsonl",
     "record_call",

@@ -119,6 +119,11 @@ class EventLog:
         return not self._closed
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a store keeps this log."""
+        return self._tail is not None
+
+    @property
     def stored_length(self) -> int:
         """How many events are durable; a log without a store has none."""
         return 0 if self._tail is None else self._tail.stored

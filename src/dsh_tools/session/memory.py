@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..errors import SessionError
 from .codec import encode_event
 from .events import Event, SessionHeader
+from .journal_memory import MemoryJournal
 from .store import SessionSummary, StoredSession, check_session_id, not_found, summary_title, unstored
 
 __all__ = ["MemoryStore"]
@@ -19,6 +20,11 @@ class MemoryStore:
         self._headers: dict[str, SessionHeader] = {}
         self._events: dict[str, list[Event]] = {}
         self._writers: dict[str, _MemoryWriter] = {}
+        self._journal = MemoryJournal()
+
+    def journal(self) -> MemoryJournal:
+        """Return the journals of the sessions here."""
+        return self._journal
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> _MemoryWriter:
         """Keep a new session; see :meth:`SessionStore.create`."""
@@ -51,6 +57,7 @@ class MemoryStore:
         if session_id in self._writers:
             raise SessionError(f'session "{session_id}" has a writer', "SESSION_BUSY")
         del self._headers[session_id], self._events[session_id]
+        await self._journal.forget(session_id)
 
     async def close(self) -> None:
         """Close the writers; the sessions stay, so that a test can look at them."""

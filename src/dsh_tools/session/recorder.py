@@ -35,14 +35,16 @@ __all__ = [
 ]
 
 
-def record_call(log: SessionLog, call: ToolCallBlock) -> Event:
+def record_call(log: SessionLog, call: ToolCallBlock, *, journaled: bool = False) -> Event:
     """Log that a call is about to be prepared; its arguments stay the model's text (HOST-118).
+
+    ``journaled`` says that a journal is kept of what the call does (D34).
 
     Raises:
         SessionError: ``INVALID_NESTING``: no step is open.
     """
     turn, step = _position(log)
-    return log.append("tool/call", ToolCallRecord(turn, step, call.id, call.name, call.arguments))
+    return log.append("tool/call", ToolCallRecord(turn, step, call.id, call.name, call.arguments, journaled or UNSET))
 
 
 def record_result(log: SessionLog, call: ToolCallBlock, call_event: Event, result: ToolResult) -> Event:

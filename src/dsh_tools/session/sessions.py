@@ -12,8 +12,11 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import SessionError
 from ..kernel.hooks import EmitHook
+from ..tools.registry import RESERVED_NAME
 from .events import Event, SessionHeader
+from .journal import journal_of
 from .log import EventLog, now_ms
+from .open_end import OpenEnd
 from .protocol import EventDraft
 from .repair import repair_log
 from .store import SessionStore, SessionSummary, StoredSession
@@ -104,10 +107,12 @@ class Sessions:
         log.keep(writer, len(log.events))
         return self._announce(log)
 
-    async def open(self, session_id: str, *, repair: bool = True) -> EventLog:
+    async def open(self, session_id: str, *, repair: bool = True, resume: bool = False) -> EventLog:
         """Resume a session: take the right to write, load its events, and close what a crash left open.
 
-        The repair is durable when this returns (HOST-128).
+        The repair is durable when this returns (HOST-128). With ``resume`` calls that can go on are left
+        pending in a turn that waits: programs with a journal, and calls that nobody has allowed yet (D34).
+        An agent on the session goes on with them by ``agent.resume()``.
 
         Raises:
             SessionError: ``SESSION_NOT_FOUND``; ``SESSION_BUSY`` while it is live, here or elsewhere
@@ -119,7 +124,7 @@ class Sessions:
             log = await self._loaded(session_id)
             log.keep(writer, len(log.events))
             if repair:
-                repair_log(log)
+                repair_log(log, await self._resumable(log) if resume else ())
                 await log.flush()
         except BaseException:
             await writer.close()
@@ -259,6 +264,23 @@ class Sessions:
         if self._bus is not None:
             self._bus.emit(SESSION_OPEN, log)
         return log
+
+    async def _resumable(self, log: EventLog) -> set[int]:
+        """The calls of the open turn that can go on in this process, by their place in the log."""
+        journal = journal_of(self.store)
+        if journal is None:
+            return set()
+        known = await journal.known(log.id)
+        return {
+            call.call_seq
+            for call in OpenEnd(log.events).unanswered
+            if call.call_seq is not None
+            and (
+                call.call_seq in known
+                or call.question is not None
+                or (call.journaled and call.block.name == RESERVED_NAME)
+            )
+        }
 
     def _dispatch(self, log: EventLog, event: Event) -> None:
         if self._bus is not None:

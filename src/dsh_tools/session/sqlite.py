@@ -1,4 +1,4 @@
-"""Sessions in one SQLite file: the default store.
+"""Sessions in one SQLite file: the default store. Journals of programs stand in another one beside it.
 
 The file is in write-ahead mode: readers see the last committed batch and never wait for a writer.
 Each batch is one transaction, so a process that dies leaves whole batches only. Writing and
@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ..errors import SessionError
 from .events import Event, SessionHeader
+from .journal_sqlite import SqliteJournal
 from .lockfile import FileLock
 from .sqlite_file import SqliteFile, Synchronous, as_session_error
 from .store import SessionSummary, StoredSession, check_session_id
@@ -42,6 +43,11 @@ class SqliteStore:
         self._writing = _Lane(self._path, synchronous, "dsh-session-write", read_only)
         self._reading = _Lane(self._path, synchronous, "dsh-session-read", read_only)
         self._writers: set[_SqliteWriter] = set()
+        self._journal = None if read_only else SqliteJournal(self._path.with_name(self._path.name + ".programs"))
+
+    def journal(self) -> SqliteJournal | None:
+        """Return the journals of the sessions here; a store that only reads has none."""
+        return self._journal
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> _SqliteWriter:
         """Keep a new session; see :meth:`SessionStore.create`."""
@@ -77,6 +83,8 @@ class SqliteStore:
         writer = await self.open(session_id)
         try:
             await self._writing.run(lambda file: file.delete(session_id))
+            if self._journal is not None:
+                await self._journal.forget(session_id)
         finally:
             await writer.close()
 
@@ -84,6 +92,8 @@ class SqliteStore:
         """Close the writers, the connections and the threads."""
         for writer in tuple(self._writers):
             await writer.close()
+        if self._journal is not None:
+            await self._journal.close()
         await self._reading.close()
         await self._writing.close()
 

@@ -25,6 +25,10 @@ the other front ends' questions are withdrawn.
 one ``approval/decided`` in it (HOST-84); so an asked one without its decision is what is still open,
 also for another process that reads the log (:func:`open_questions`). Without an open turn nobody is asked.
 
+**Nobody there.** With ``suspend_after`` a call whose question nobody answers in time is suspended: its turn ends as
+waiting, and the question stays open in the log. :func:`answer_question` answers it from any process that has the
+session's store; ``agent.resume()`` then goes on (D34).
+
 **Switching it off.** The policy ``never`` rejects every question unasked (HOST-86); it is the config's
 ``policy``, or set for one session by ``set_policy``.
 
@@ -41,6 +45,7 @@ from .records import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
     APPROVAL_REQUEST,
+    APPROVAL_SUSPENDED,
     OUTCOMES,
     ApprovalAnswer,
     ApprovalRequest,
@@ -50,11 +55,13 @@ from .records import (
     read_answer,
 )
 from .service import ApprovalService
+from .stored import answer_question
 
 __all__ = [
     "APPROVAL_ASKED",
     "APPROVAL_DECIDED",
     "APPROVAL_REQUEST",
+    "APPROVAL_SUSPENDED",
     "OUTCOMES",
     "AnswerLike",
     "Answerer",
@@ -70,6 +77,7 @@ __all__ = [
     "Outcome",
     "Remember",
     "always",
+    "answer_question",
     "open_questions",
     "read_answer",
     "scripted",

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...session.events import ApprovalAsked, ApprovalDecided, ApprovalPolicy, EndSeed, Event
 from ..agents import session_of
 from .records import AskPolicy, Outcome, is_outcome
@@ -17,7 +19,23 @@ if TYPE_CHECKING:
     from ...session.protocol import SessionLog
     from .records import ApprovalRequest
 
-__all__ = ["ApprovalHistory", "Histories", "open_questions"]
+__all__ = ["ApprovalHistory", "AskedBefore", "Histories", "open_questions"]
+
+
+class AskedBefore(msgspec.Struct):
+    """A question about a call, as the log has it.
+
+    Parameters:
+        seq: the place of the question in the log.
+        asked: the question.
+        outcome: how it ended; None while it is open.
+        reason: what was said with the answer.
+    """
+
+    seq: int
+    asked: ApprovalAsked
+    outcome: Outcome | None = None
+    reason: str | None = None
 
 
 class ApprovalHistory:
@@ -31,6 +49,9 @@ class ApprovalHistory:
         self.policy: AskPolicy | None = None
         self.open: dict[str, Mapping[str, Any]] = {}
         self._read = 0
+        # The last question about each call, and all questions about calls by their own id.
+        self._about: dict[str, AskedBefore] = {}
+        self._questions: dict[str, AskedBefore] = {}
         # With the digest of the rules that each answer was given under.
         self._tools: dict[str, tuple[Outcome, str | None]] = {}
         self._calls: dict[tuple[str, str], tuple[Outcome, str | None]] = {}
@@ -46,8 +67,14 @@ class ApprovalHistory:
         """Take one event in."""
         if event.type == ApprovalAsked.event_type:
             self.open[event.data["id"]] = event.data
+            if "callId" in event.data and "purpose" not in event.data:
+                question = AskedBefore(event.seq, _asked(event.data))
+                self._about[event.data["callId"]] = self._questions[event.data["id"]] = question
         elif event.type == ApprovalDecided.event_type:
             asked = self.open.pop(event.data["id"], None)
+            question = self._questions.pop(event.data["id"], None)
+            if question is not None:
+                question.outcome, question.reason = event.data["outcome"], event.data.get("reason")
             if asked is not None:
                 self.remember(
                     asked["toolName"],
@@ -62,6 +89,16 @@ class ApprovalHistory:
             self._tools.clear()
             self._calls.clear()
             self.open.clear()
+            self._about.clear()
+            self._questions.clear()
+
+    def last_about(self, call_id: str | None, since: int) -> AskedBefore | None:
+        """Return the last question about a call that began at the place ``since`` in the log.
+
+        Calls share ids, so a question that is older than the call is about another one.
+        """
+        question = None if call_id is None else self._about.get(call_id)
+        return question if question is not None and question.seq > since else None
 
     def remember(self, tool: str, digest: object, outcome: object, remember: object, policy: str | None = None) -> None:
         """Keep an answer that reaches beyond its call; anything else is not kept."""
@@ -108,21 +145,24 @@ def open_questions(events: Iterable[Event]) -> list[ApprovalAsked]:
     history = ApprovalHistory()
     for event in events:
         history.read(event)
-    return [
-        ApprovalAsked(
-            id=asked["id"],
-            tool_name=asked["toolName"],
-            **{
-                name: asked[key]
-                for name, key in (
-                    ("call_id", "callId"),
-                    ("reason", "reason"),
-                    ("arguments", "arguments"),
-                    ("arguments_digest", "argumentsDigest"),
-                    ("policy_digest", "policyDigest"),
-                )
-                if key in asked
-            },
-        )
-        for asked in history.open.values()
-    ]
+    return [_asked(asked) for asked in history.open.values()]
+
+
+def _asked(data: Mapping[str, Any]) -> ApprovalAsked:
+    """Return a question's record; its data was checked when it was appended or loaded, and may nest deeply."""
+    return ApprovalAsked(
+        id=data["id"],
+        tool_name=data["toolName"],
+        **{
+            name: data[key]
+            for name, key in (
+                ("call_id", "callId"),
+                ("reason", "reason"),
+                ("arguments", "arguments"),
+                ("arguments_digest", "argumentsDigest"),
+                ("policy_digest", "policyDigest"),
+                ("purpose", "purpose"),
+            )
+            if key in data
+        },
+    )

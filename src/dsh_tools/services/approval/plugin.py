@@ -28,11 +28,15 @@ class ApprovalConfig(pydantic.BaseModel):
 
     Parameters:
         policy: ``ask`` puts questions to people, ``never`` rejects them unasked (HOST-90).
+        suspend_after: after how many seconds without an answer a call is suspended: its turn ends as waiting,
+            and goes on when it is resumed. 0 suspends at once, None never. Only calls of agents whose session
+            is kept together with a journal are suspended (D34).
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
     policy: AskPolicy = "ask"
+    suspend_after: float | None = pydantic.Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Approval:
@@ -135,7 +139,7 @@ class ApprovalPlugin:
 
     def apply(self, ctx: Context, config: ApprovalConfig) -> None:
         """Provide the service; on disposal withdraw what is asked and wait for the answerers."""
-        service = _Bound(ctx, config.policy)
+        service = _Bound(ctx, config.policy, config.suspend_after)
         ctx.effect(lambda: service.dispose, "approval")
         ctx.provide("approval", service)
 

@@ -19,8 +19,9 @@ __all__ = ["Question", "record_asked", "record_decided"]
 class Question:
     """A question that waits, and the answer that the first who answers sets."""
 
-    def __init__(self, request: ApprovalRequest) -> None:
+    def __init__(self, request: ApprovalRequest, *, may_be_suspended: bool = False) -> None:
         self.request = request
+        self.may_be_suspended = may_be_suspended
         self.answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self.waits_for_desk = False
 
@@ -46,6 +47,7 @@ def record_asked(log: SessionLog | None, request: ApprovalRequest) -> None:
             arguments=request.arguments,
             arguments_digest=_or_unset(request.arguments_digest),
             policy_digest=_or_unset(request.policy_digest),
+            purpose=UNSET if request.purpose == "call" else request.purpose,
         ),
     )
 

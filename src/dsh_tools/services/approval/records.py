@@ -17,6 +17,7 @@ __all__ = [
     "APPROVAL_ASKED",
     "APPROVAL_DECIDED",
     "APPROVAL_REQUEST",
+    "APPROVAL_SUSPENDED",
     "OUTCOMES",
     "ApprovalAnswer",
     "ApprovalRequest",
@@ -98,6 +99,9 @@ APPROVAL_ASKED: EmitHook[ApprovalRequest] = EmitHook("approval/asked")
 
 APPROVAL_DECIDED: EmitHook[ApprovalRequest, ApprovalAnswer] = EmitHook("approval/decided")
 """Observe how a question ended; exactly once for each one asked or refused."""
+
+APPROVAL_SUSPENDED: EmitHook[ApprovalRequest] = EmitHook("approval/suspended")
+"""Observe that nobody has answered in time: the question stays open in the log, and its call is suspended."""
 
 
 def is_outcome(value: object) -> TypeGuard[Outcome]:

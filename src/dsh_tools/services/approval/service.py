@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import UNSET
 
-from ...errors import ApprovalError
+from ...errors import ApprovalError, CallSuspended
 from ...json_value import digest, snapshot
 from ...kernel.abort import NEVER
 from ...messages import MessageSource, user_message
 from ...session.events import ApprovalPolicy
 from ..agents import inbox_of, session_of
+from .earlier import Earlier, earlier_of
 from .foresight import asked_of, foresee
 from .history import Histories
 from .question import Question, record_asked, record_decided
@@ -25,6 +26,7 @@ from .records import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
     APPROVAL_REQUEST,
+    APPROVAL_SUSPENDED,
     ApprovalAnswer,
     ApprovalRequest,
     AskPolicy,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from ...kernel.scope import Scope
     from ...pipeline import Foreseen, Tools
     from ...session.protocol import SessionLog
-    from ...tools.execution import AgentLike, ToolExecution
+    from ...tools.execution import AgentLike, DurableCall, ToolExecution
 
 __all__ = ["ApprovalService"]
 
@@ -51,6 +53,7 @@ _CANCELLED = ApprovalAnswer("cancelled")
 _UNAVAILABLE = ApprovalAnswer("unavailable")
 _NEVER = ApprovalAnswer("rejected", "approvals are switched off here; nobody was asked")
 _STALE = ApprovalAnswer("cancelled", "the rules changed before the answer came; it does not count")
+_SUSPENDED = ApprovalAnswer("unavailable", "the question stays open")
 _MOST_QUESTIONS = 3
 """How often one call is put to people, where the rules change under each answer."""
 
@@ -61,12 +64,14 @@ class ApprovalService:
     Parameters:
         context: the context that provides the service; questions are dispatched on its bus.
         policy: what holds for sessions whose log says nothing else (HOST-90).
+        suspend_after: after how many seconds without an answer a call is suspended that can be; None for never.
     """
 
-    def __init__(self, context: Context, policy: AskPolicy = "ask") -> None:
+    def __init__(self, context: Context, policy: AskPolicy = "ask", suspend_after: float | None = None) -> None:
         self._context = context
         self._bus = context.bus
         self._default_policy: AskPolicy = policy
+        self._suspend_after = suspend_after
         self._pending: dict[str, Question] = {}
         self._desks: list[Scope | None] = []
         self._remembering = 0
@@ -80,19 +85,26 @@ class ApprovalService:
     ) -> ApprovalAnswer:
         """Ask whether this execution may run; what the pipeline calls (PIPE-121).
 
+        Where the call's state is kept, an answer that was given to the same question in an earlier turn counts,
+        a question that is open there is put again under its id, and one that nobody answers in time is left
+        open in the log (D34).
+
         Raises:
+            CallSuspended: nobody has answered in time.
             ApprovalError: the agent's session has no open turn (HOST-83).
             SessionError: the session could not record the question or the answer (HOST-85).
         """
-        return await self.ask(
+        request = ApprovalRequest(
+            id="",
             agent=agent,
             tool_name=execution.name,
+            signal=signal,
             call_id=execution.call_id,
             root_call_id=execution.root_call_id,
             reason=reason,
             arguments=execution.arguments,
-            signal=signal,
         )
+        return await self._put(request, execution.state.durable)
 
     async def ask(
         self,
@@ -112,38 +124,64 @@ class ApprovalService:
             ApprovalError: the agent's session has no open turn.
             SessionError: the session could not record the question or the answer.
         """
+        request = ApprovalRequest(
+            id="",
+            agent=agent,
+            tool_name=tool_name,
+            signal=signal,
+            call_id=call_id,
+            root_call_id=root_call_id,
+            reason=reason,
+            arguments=arguments,
+            purpose=purpose,
+        )
+        return await self._put(request, None)
+
+    async def _put(self, draft: ApprovalRequest, durable: DurableCall | None) -> ApprovalAnswer:
+        """Complete a question and put it to people, again where the rules change under the answer."""
+        agent = draft.agent
         log = session_of(agent)
         if log is not None and log.turn is None:
-            raise ApprovalError(f'approval for tool "{tool_name}" was asked outside an open turn', "NO_OPEN_TURN")
-        frozen = UNSET if arguments is UNSET else snapshot(arguments)
+            raise ApprovalError(f'approval for tool "{draft.tool_name}" was asked outside an open turn', "NO_OPEN_TURN")
+        frozen = UNSET if draft.arguments is UNSET else snapshot(draft.arguments)
         for _ in range(_MOST_QUESTIONS):
-            request = ApprovalRequest(
+            request = msgspec.structs.replace(
+                draft,
                 id=uuid.uuid4().hex,
-                agent=agent,
-                tool_name=tool_name,
-                signal=signal,
-                call_id=call_id,
-                root_call_id=root_call_id,
-                reason=reason,
                 arguments=frozen,
                 arguments_digest=None if frozen is UNSET else digest(frozen),
                 policy_digest=self.policy_digest(agent),
-                purpose=purpose,
-                can_be_remembered=self._remembering > 0 and purpose == "call" and frozen is not UNSET,
+                can_be_remembered=self._remembering > 0 and draft.purpose == "call" and frozen is not UNSET,
             )
-            answer = await self._ask_once(log, request)
+            answer = await self._ask_once(log, request, durable)
             if answer is not _STALE:
                 return ApprovalAnswer(answer.outcome, answer.reason, answer.remember)
         return _UNAVAILABLE
 
-    async def _ask_once(self, log: SessionLog | None, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _ask_once(
+        self, log: SessionLog | None, request: ApprovalRequest, durable: DurableCall | None
+    ) -> ApprovalAnswer:
         """Put one question, and record how it ended; ``_STALE`` where it has to be put again."""
-        record_asked(log, request)
+        earlier = Earlier(request)
+        if log is not None and durable is not None:
+            before = self.histories.of(request.agent).last_about(request.call_id, durable.call_key)
+            earlier = earlier_of(log, request, before)
+            request = earlier.request
+            if earlier.withdrawn is not None:
+                self._settle(log, earlier.withdrawn, _STALE)
+            if earlier.answer is not None:
+                self._bus.emit(APPROVAL_DECIDED, request, earlier.answer, scope=request.agent.scope)
+                return earlier.answer
+        if not earlier.is_logged:
+            record_asked(log, request)
         try:
-            answer = await self._decide(request)
+            answer = await self._decide(request, durable)
         except asyncio.CancelledError:
             self._settle(log, request, _CANCELLED)
             raise
+        if answer is _SUSPENDED:
+            self._bus.emit(APPROVAL_SUSPENDED, request, scope=request.agent.scope)
+            raise CallSuspended(request.id)
         if answer.remember is not None and not request.can_be_remembered:
             answer = ApprovalAnswer(answer.outcome, answer.reason, by=answer.by)
         if self._is_stale(request, answer.outcome):
@@ -160,22 +198,26 @@ class ApprovalService:
         """Whether this is a grant for rules that are not in force any more; a refusal stands whatever they are."""
         return outcome == "allowed-once" and request.policy_digest != self.policy_digest(request.agent)
 
-    async def _decide(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _decide(self, request: ApprovalRequest, durable: DurableCall | None) -> ApprovalAnswer:
         """Check in the contract's order (HOST-86), then put the question to whoever answers first."""
         if request.signal.aborted:
             return _CANCELLED
         if self.policy(request.agent) == "never":
             return _NEVER
-        question = self._pending[request.id] = Question(request)
+        after = None if durable is None else self._suspend_after
+        question = self._pending[request.id] = Question(request, may_be_suspended=after is not None)
         task = asyncio.create_task(self._dispatch(question))
         self._asking.add(task)
         task.add_done_callback(partial(self._dispatched, question))
+        timer = None if after is None else task.get_loop().call_later(after, _suspend, question, task)
         remove = request.signal.add_callback(lambda: question.settle(_CANCELLED))
         self._bus.emit(APPROVAL_ASKED, request, scope=request.agent.scope)
         try:
             return await question.answer
         finally:
             remove()
+            if timer is not None:
+                timer.cancel()
             del self._pending[request.id]
             # The other front ends withdraw the question; what they still answer counts for nothing (HOST-88).
             task.cancel()
@@ -201,10 +243,11 @@ class ApprovalService:
         question.settle(_UNAVAILABLE if task.cancelled() else task.result())
 
     async def _ask_desks(self, question: Question) -> ApprovalAnswer:
-        """The end of the chain: wait for a desk's answer, if one serves this agent."""
-        if not self._is_served(question.request):
-            return _UNAVAILABLE
-        question.waits_for_desk = True
+        """The end of the chain: wait for a desk's answer, if one serves this agent, or for the call's suspension."""
+        if not question.may_be_suspended:
+            if not self._is_served(question.request):
+                return _UNAVAILABLE
+            question.waits_for_desk = True
         return await asyncio.shield(question.answer)
 
     def _settle(self, log: SessionLog | None, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
@@ -334,6 +377,12 @@ class ApprovalService:
             for task in self._asking:
                 task.cancel()
             await asyncio.wait(self._asking)
+
+
+def _suspend(question: Question, asking: asyncio.Task[ApprovalAnswer]) -> None:
+    """The time is over; an answer that has just come still counts."""
+    if not asking.done():
+        question.settle(_SUSPENDED)
 
 
 _NOTICES = {

@@ -1,0 +1,157 @@
+"""Going on with a turn that waits for a person, in the process that had it or another one (D34)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ..code_mode import program_facts, schema_digest
+from ..errors import HarnessError, SessionError
+from ..json_value import parse_json
+from ..messages import ToolCallBlock
+from ..pipeline import ABORTED_BEFORE_DISPATCH
+from ..session import (
+    RESUME_REFUSED,
+    TOOL_OUTCOME_UNKNOWN,
+    Event,
+    Journal,
+    JournalService,
+    OpenCall,
+    OpenEnd,
+    ParkedCall,
+    record_call,
+    record_dispatch,
+    record_result,
+)
+from ..session.events import Aborted, ApprovalDecided, StepEnd, StepStart, TurnEnd, TurnStart
+from ..tools.registry import RESERVED_NAME
+from ..tools.result import ErrorInfo, ToolFailure, failure
+
+if TYPE_CHECKING:
+    from ..code_runtime import CodeRuntime
+    from .agent import Agent
+
+__all__ = ["PendingCall", "close_questions", "discard", "journal_for", "pending_calls"]
+
+_UNKNOWN = failure(
+    "the process ended while this tool call ran; its outcome is unknown, "
+    "so check what it did before calling the tool again",
+    ErrorInfo("ToolOutcomeUnknownError", TOOL_OUTCOME_UNKNOWN),
+)
+_DISCARDED = failure("the call waited for a person and was given up", ErrorInfo("AbortError", "ABORTED"))
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call of a batch: a new one, or one that an earlier turn left pending.
+
+    Parameters:
+        block: the call as the model wrote it.
+        event: its ``tool/call`` event, where it has begun already.
+        parked: its frozen arguments, where it was suspended before its body began.
+        result: what it ends in without being run.
+    """
+
+    block: ToolCallBlock
+    event: Event | None = None
+    parked: ParkedCall | None = None
+    result: ToolFailure | None = None
+
+
+def journal_for(agent: Agent) -> JournalService | None:
+    """Return who keeps the state of this agent's calls, if anybody does."""
+    service = cast("JournalService | None", agent.ctx.get("journal"))
+    return service if service is not None and service.keeps(agent.session) else None
+
+
+async def pending_calls(agent: Agent) -> list[PendingCall]:
+    """Return the calls that a waiting turn left pending, in the model's order; nothing is changed.
+
+    Raises:
+        SessionError: ``RESUME_REFUSED``: something that a call depends on has changed; the text says what.
+    """
+    service = journal_for(agent)
+    if service is None:
+        raise SessionError("the calls that wait cannot go on: no journal is kept here", RESUME_REFUSED)
+    log, journal = agent.session, service.journal
+    parked = {call.call_key: call for call in await journal.parked(log.id)}
+    found: list[PendingCall] = []
+    refusals: list[str] = []
+    for call in OpenEnd(log.events).calls:
+        if call.call_seq is None:
+            found.append(PendingCall(call.block))
+            continue
+        kept = parked.get(call.call_seq)
+        result, changes = await _standing(agent, journal, call, call.call_seq, kept)
+        refusals += changes
+        found.append(PendingCall(call.block, log.events[call.call_seq], kept, result))
+    if refusals:
+        raise SessionError(f"the turn cannot go on: {'; '.join(refusals)}", RESUME_REFUSED)
+    return found
+
+
+async def _standing(
+    agent: Agent, journal: Journal, call: OpenCall, call_key: int, parked: ParkedCall | None
+) -> tuple[ToolFailure | None, list[str]]:
+    """What becomes of a call that had begun: a result where it must not run, and what keeps it from going on."""
+    run = await journal.find_run(agent.session.id, call_key)
+    if run is not None:
+        runtime = cast("CodeRuntime | None", agent.ctx.get("code_runtime"))
+        if runtime is None:
+            return None, [f'"{call.block.id}": there is no code runtime']
+        facts = program_facts(runtime, agent.ctx.tools.view(agent.scope), _program(call.block))
+        return None, run.facts.changes(facts)
+    if parked is not None:
+        entry = agent.ctx.tools.view(agent.scope).entries.get(parked.name)
+        if entry is None:
+            return None, [f'the tool "{parked.name}" is not there any more']
+        if schema_digest(entry) != parked.schema:
+            return None, [f'the schema of the tool "{parked.name}" has changed']
+        may_run = parked.state == "parked" or entry.definition.idempotent or parked.name == RESERVED_NAME
+        return (None if may_run else _UNKNOWN), []
+    # A program without a journal has not begun: its journal comes first. Nor has a call that nobody has allowed.
+    untouched = call.question is not None or (call.journaled and call.block.name == RESERVED_NAME)
+    return (None if untouched else _UNKNOWN), []
+
+
+def _program(block: ToolCallBlock) -> str:
+    try:
+        arguments: Any = parse_json(block.arguments)
+    except HarnessError:
+        return ""
+    code = arguments.get("code") if isinstance(arguments, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def discard(agent: Agent) -> None:
+    """End the waiting of a turn: each pending call gets a result that says so, in a turn of its own."""
+    log = agent.session
+    end = OpenEnd(log.events)
+    turn = log.last_turn + 1
+    log.append(TurnStart.event_type, TurnStart(turn))
+    log.append(StepStart.event_type, StepStart(turn, 1))
+    close_questions(agent)
+    for dispatch in end.dispatches:
+        record_dispatch(log, dispatch.event, is_error=True, content=_DISCARDED.content)
+    for call in end.calls:
+        if call.call_seq is None:
+            record_result(log, call.block, record_call(log, call.block), ABORTED_BEFORE_DISPATCH)
+        else:
+            record_result(log, call.block, log.events[call.call_seq], _DISCARDED)
+    log.append(StepEnd.event_type, StepEnd(turn, 1))
+    log.append(TurnEnd.event_type, TurnEnd(turn, Aborted("user")))
+
+
+def close_questions(agent: Agent) -> None:
+    """Withdraw the questions that nobody needs an answer to any more: their calls have ended."""
+    open_ids: dict[str, None] = {}
+    for event in agent.session.events:
+        if event.type == "approval/asked":
+            open_ids[event.data["id"]] = None
+        elif event.type == ApprovalDecided.event_type:
+            open_ids.pop(event.data["id"], None)
+        elif event.type == "session/end-seed":
+            open_ids.clear()
+    for question in open_ids:
+        agent.session.append(ApprovalDecided.event_type, ApprovalDecided(question, "cancelled"))

@@ -1,0 +1,122 @@
+"""Calls that are kept over the end of the process, and the plugin that keeps them (D34).
+
+Mount the plugin where sessions are kept, and calls can wait for a person without a process that waits::
+
+    ctx.plugin(JournalPlugin())
+
+A program's calls are journaled then, its clock, its random numbers and its timers repeat themselves, and
+where an approval is not given within ``suspend_after`` seconds the turn ends as waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET
+
+from ..code_mode import DurableProgram, ProgramFacts, ProgramJournal, schema_digest
+from ..errors import SessionError
+from ..json_value import digest
+from ..tools.registered import RegisteredTool
+from .events import CodeDispatch, CodeDispatchStart, Event
+from .journal import Journal, ParkedCall, journal_of, new_run
+from .log import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from ..kernel.context import Context
+    from ..tools.execution import ToolExecution
+
+__all__ = ["RESUME_REFUSED", "DurableModelCall", "JournalPlugin", "JournalService"]
+
+RESUME_REFUSED: Final = "RESUME_REFUSED"
+"""The code of a resumption that is refused because something has changed; the session stays waiting."""
+
+
+class DurableModelCall(DurableProgram):
+    """One call of the model in a session with a journal: the pipeline's ``DurableCall``.
+
+    Parameters:
+        journal: where its state is kept.
+        log: the session's log.
+        parked: what was kept of the call when it was suspended; None for a call that is new.
+    """
+
+    def __init__(self, journal: Journal, log: EventLog, parked: ParkedCall | None = None) -> None:
+        self._journal = journal
+        self._log = log
+        self._parked = parked
+        self.call_key = -1
+
+    def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
+        """Note that the body of a call that was parked is about to be called; a new call is in the log already."""
+        parked, self._parked = self._parked, None
+        if parked is None:
+            return None
+        return self._journal.park(self._log.id, msgspec.structs.replace(parked, state="started"))
+
+    async def park(self, execution: ToolExecution, tool: RegisteredTool | None) -> None:
+        """Keep the frozen arguments of a call that is suspended before its body has begun."""
+        call = ParkedCall(
+            self.call_key,
+            execution.name,
+            execution.arguments,
+            digest(execution.arguments),
+            "" if tool is None else schema_digest(tool),
+        )
+        await self._journal.park(self._log.id, call)
+
+    async def open_program(self, facts: ProgramFacts) -> ProgramJournal:
+        """Begin the journal of a program, or open the one that there is; see ``DurableProgram``."""
+        found = await self._journal.find_run(self._log.id, self.call_key)
+        if found is not None:
+            changes = found.facts.changes(facts)
+            if changes:
+                raise SessionError(f"the program cannot go on: {'; '.join(changes)}", RESUME_REFUSED)
+        logged = {} if found is None else dispatches_since(self._log.events, self.call_key)
+        return await self._journal.open_run(self._log.id, self.call_key, found or new_run(facts), logged)
+
+
+def dispatches_since(events: Sequence[Event], call_key: int) -> dict[str, Event | None]:
+    """Return the calls of programs in a log from a place on: the event of the start, None for one that has settled."""
+    found: dict[str, Event | None] = {}
+    for seq in range(call_key + 1, len(events)):
+        event = events[seq]
+        if event.type == CodeDispatchStart.event_type:
+            found[event.data["subCallId"]] = event
+        elif event.type == CodeDispatch.event_type:
+            found[event.data["subCallId"]] = None
+    return found
+
+
+class JournalService:
+    """What agents find under ``journal``: who keeps the state of their calls."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    def keeps(self, log: EventLog) -> bool:
+        """Whether calls of this session's agent can be suspended and resumed.
+
+        A delegated agent's cannot: whoever has delegated waits for it, and cannot wait for a turn that has ended.
+        """
+        return log.is_stored and log.header.delegation_depth is UNSET
+
+    def new_call(self, log: EventLog, parked: ParkedCall | None = None) -> DurableModelCall:
+        """Return who keeps one call of the model."""
+        return DurableModelCall(self.journal, log, parked)
+
+
+class JournalPlugin:
+    """Provides ``journal`` where the mounted store of sessions has journals; without one it changes nothing."""
+
+    name = "journal"
+    inject = ("sessions",)
+
+    def apply(self, ctx: Context, config: object = None) -> None:
+        """Provide the service."""
+        journal = journal_of(ctx.sessions.store)
+        if journal is not None:
+            ctx.provide("journal", JournalService(journal))
