@@ -35,14 +35,20 @@ class LineCutter:
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
+        end = data.find(b"\n")
+        if end == len(data) - 1 and not self._held and not self._skipping and data:
+            # One whole line, as each call of a program that waits for it comes.
+            if end <= self._limit and data.startswith(self._prefix):
+                self._on_line(data[len(self._prefix) : end])
+            return
         start = 0
         while True:
-            end = data.find(b"\n", start)
             if end < 0:
                 self._hold(data[start:] if start else data)
                 return
             self._end_line(data[start:end])
             start = end + 1
+            end = data.find(b"\n", start)
 
     def _hold(self, piece: bytes) -> None:
         if self._skipping or not piece:

@@ -23,6 +23,7 @@ from tests.support.calls import (
 
 from dsh_tools.content import text
 from dsh_tools.kernel import AbortController
+from dsh_tools.pipeline.cancellation import await_under
 from dsh_tools.tools import Accept, Block, ToolCall, ToolSuccess
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
@@ -584,3 +585,74 @@ async def test_modes_of_execution() -> None:
         lift()
         scoped.tools.present_as("code")
         assert mode(ToolCall("yes", agent=agent)) == "exclusive"
+
+
+async def test_a_body_that_never_waits_costs_no_watch():
+    controller = AbortController()
+
+    async def body() -> str:
+        assert controller.signal.callback_count == 0
+        return "ok"
+
+    assert await await_under(controller.signal, body()) == "ok"
+
+
+async def test_a_body_is_watched_from_its_first_wait_on():
+    # PIPE-192, D30: what it catches, and what it waits for afterwards, is its own
+    controller = AbortController()
+    seen: list[object] = []
+
+    async def body() -> str:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        seen.append(controller.signal.callback_count)
+        try:
+            await asyncio.sleep(300)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+        await asyncio.sleep(0)
+        return "its own end"
+
+    asyncio.get_running_loop().call_later(0.01, controller.abort)
+    assert await await_under(controller.signal, body()) == "its own end"
+    assert seen == [1, "cancelled"]
+    assert controller.signal.callback_count == 0
+
+
+@pytest.mark.parametrize("waits_first", [False, True])
+async def test_errors_of_a_body_come_through(waits_first: bool):
+    async def body() -> None:
+        if waits_first:
+            await asyncio.sleep(0)
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        await await_under(AbortController().signal, body())
+
+
+async def test_an_error_of_what_a_body_waits_for_reaches_it_first():
+    async def body() -> str:
+        failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(failing.set_exception, KeyError("lost"))
+        try:
+            await failing
+        except KeyError as error:
+            return repr(error)
+        return "no error"
+
+    assert await await_under(AbortController().signal, body()) == "KeyError('lost')"
+
+
+async def test_a_body_that_is_given_up_unfinished_is_closed():
+    closed: list[bool] = []
+
+    async def body() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            closed.append(True)
+
+    work = await_under(AbortController().signal, body())
+    work.send(None)
+    work.close()
+    assert closed == [True]

@@ -25,7 +25,7 @@ from ..pool import WorkerStartError, outlast
 from ..protocol import Frame, ReadyFrame, greeting, parse_frame
 from ..seam import CodeRunError
 
-__all__ = ["WORKER", "DenoProcess"]
+__all__ = ["WORKER", "DenoProcess", "source_files"]
 
 _log = logging.getLogger("dsh_tools")
 
@@ -52,6 +52,11 @@ _FLAGS = (
     *("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache"),
     *(f"--deny-{right}" for right in ("read", "write", "net", "env", "run", "ffi", "sys", "import")),
 )
+
+
+def source_files(worker: Path) -> list[Path]:
+    """Return a worker's module and those it may import: the ones beside it."""
+    return sorted(worker.parent.glob("*.ts"))
 
 
 class _Pipe(asyncio.Protocol):
@@ -93,6 +98,7 @@ class DenoProcess:
         self._cutter = LineCutter(self._nonce.encode(), frame_limit, self._line)
         self._stderr = bytearray()
         self._killed = False
+        self._paused = False
         self._stdin: asyncio.WriteTransport | None = None
         self._stdout: asyncio.ReadTransport | None = None
         self._pipes: list[_Pipe] = []
@@ -163,11 +169,13 @@ class DenoProcess:
     def pause(self) -> None:
         """Stop reading what it writes; it will block when its pipe is full."""
         if self._stdout is not None and not self._killed and self._stdout.is_reading():
+            self._paused = True
             self._stdout.pause_reading()
 
     def resume(self) -> None:
         """Read on after :meth:`pause`."""
-        if self._stdout is not None and not self._stdout.is_closing() and not self._stdout.is_reading():
+        if self._paused and self._stdout is not None and not self._stdout.is_closing():
+            self._paused = False
             self._stdout.resume_reading()
 
     def kill(self) -> None:
@@ -284,7 +292,7 @@ def _launch(
         heap = math.ceil(config.max_old_generation_size_mb)
         paths: dict[str, Sequence[str]] = {
             "execute": (deno, *_LIBRARIES),
-            "read": (str(worker), *_READABLE),
+            "read": (*map(str, source_files(worker)), *_READABLE),
             "write": (folder, *_DEVICES),
         }
         limits = {
@@ -302,7 +310,7 @@ def _launch(
             stderr=subprocess.PIPE,
             bufsize=0,
             cwd=folder,
-            env={"DENO_DIR": folder, "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"},
+            env={"DENO_DIR": folder, "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "TZ": "UTC"},
             start_new_session=True,
         )
     except BaseException:
