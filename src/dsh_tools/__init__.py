@@ -17,7 +17,7 @@ from __future__ import annotations
 from .agent import Agent, AgentConfig, TurnOutcome
 from .content import ContentBlock, ImageBlock, JsonBlock, TextBlock, text
 from .errors import HarnessError, ToolArgsError, ToolError, ToolNotFoundError, ToolOutputError
-from .kernel import AbortController, AbortSignal, Context, Scope, create_context
+from .kernel import AbortController, AbortSignal, Context, Scope, create_context, effect_free, hands_on
 from .schema import RawSchema, from_types
 from .standard import StandardConfig, standard
 from .tools import (
@@ -88,7 +88,9 @@ __all__ = [
     "TurnOutcome",
     "create_context",
     "define_tool",
+    "effect_free",
     "from_types",
+    "hands_on",
     "standard",
     "text",
     "tool",

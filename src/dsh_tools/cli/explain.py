@@ -14,6 +14,7 @@ from ..json_value import to_json_text
 from ..messages import record_json
 from ..terminal import make_console, plain
 from ..tools import ToolCall
+from .call import mount_answerer
 from .config import CommandConfig
 from .runtime import ConfigOption, open_app, run_verb
 from .tool_sources import ToolsOption, mount_tools
@@ -50,6 +51,8 @@ def explain(
         text = sys.stdin.read() if args == "-" else args
         async with open_app(settings) as ctx:
             await mount_tools(ctx, tools)
+            # Nobody is asked; but whether somebody could be is part of the answer.
+            mount_answerer(ctx, yes=False)
             caller = ctx.create_scope("command")
             explanation = await ctx.tools.explain(ToolCall(name, text, call_id="command-1", agent=caller))
         if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..json_value import JsonValue, digest
@@ -22,18 +22,18 @@ class PolicyTable:
     """
 
     def __init__(self) -> None:
-        self._global: list[str] = []
-        self._scoped: weakref.WeakKeyDictionary[Scope, list[str]] = weakref.WeakKeyDictionary()
+        self._global: list[_Entry] = []
+        self._scoped: weakref.WeakKeyDictionary[Scope, list[_Entry]] = weakref.WeakKeyDictionary()
         self._digests: weakref.WeakKeyDictionary[Scope, tuple[int, str | None]] = weakref.WeakKeyDictionary()
         self._global_digest: str | None = None
 
-    def add(self, name: str, document: JsonValue, scope: Scope | None) -> Callable[[], None]:
+    def add(self, name: str, document: JsonValue, scope: Scope | None, rules: Iterable[str] = ()) -> Callable[[], None]:
         """Put a policy in force for a scope, None for everybody; returns what takes exactly this one back.
 
         Raises:
             LossyJsonError: the document is not JSON.
         """
-        entry = digest([name, document])
+        entry = _Entry(digest([name, document]), tuple(rules))
         table = self._global if scope is None else self._scoped.setdefault(scope, [])
         table.append(entry)
         self._changed()
@@ -54,18 +54,33 @@ class PolicyTable:
         links = Scope.links
         kept = self._digests.get(scope)
         if kept is None or kept[0] != links:
-            kept = self._digests[scope] = (links, _digest_of(sorted(self._entries(scope))))
+            kept = self._digests[scope] = (links, _digest_of(self._entries(scope)))
         return kept[1]
 
-    def _entries(self, scope: Scope) -> Iterator[str]:
+    def rules(self, scope: Scope | None) -> tuple[str, ...]:
+        """Return the names of the rules in force for ``scope``, as traces call them."""
+        return tuple(dict.fromkeys(name for entry in self._entries(scope) for name in entry.rules))
+
+    def _entries(self, scope: Scope | None) -> Iterator[_Entry]:
         yield from self._global
-        for key in scope.chain():
+        for key in () if scope is None else scope.chain():
             yield from self._scoped.get(key, ())
 
     def _changed(self) -> None:
         self._digests.clear()
-        self._global_digest = _digest_of(sorted(self._global))
+        self._global_digest = _digest_of(self._global)
 
 
-def _digest_of(entries: list[str]) -> str | None:
-    return digest(entries) if entries else None
+class _Entry:
+    """One declared policy; two of the same content are still two."""
+
+    __slots__ = ("digest", "rules")
+
+    def __init__(self, digest: str, rules: tuple[str, ...]) -> None:
+        self.digest = digest
+        self.rules = rules
+
+
+def _digest_of(entries: Iterable[_Entry]) -> str | None:
+    found = sorted(entry.digest for entry in entries)
+    return digest(found) if found else None

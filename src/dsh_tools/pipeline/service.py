@@ -188,7 +188,7 @@ class Tools:
         scope = self._context.scope
         return self._context.effect(lambda: self.service.guards.add(guard, scope), "guard")
 
-    def declare_policy(self, name: str, document: JsonValue) -> Disposer:
+    def declare_policy(self, name: str, document: JsonValue, *, rules: Iterable[str] = ()) -> Disposer:
         """Say which rules are in force for this context's scope, or for everybody (D43).
 
         An approval is bound to them: an answer that was given under other rules does not count.
@@ -196,12 +196,16 @@ class Tools:
         Parameters:
             name: whose rules they are.
             document: the rules as JSON; what counts is whether it is the same.
+            rules: the rules' names, as their listener notes them in traces; reports of coverage list them.
 
         Raises:
             LossyJsonError: the document is not JSON.
         """
         scope = self._context.scope
-        return self._context.effect(lambda: self.service.policies.add(name, document, scope), f'policy "{name}"')
+        names = tuple(rules)
+        return self._context.effect(
+            lambda: self.service.policies.add(name, document, scope, names), f'policy "{name}"'
+        )
 
     def policy_digest(self, scope: Scope | None = None) -> str | None:
         """Return the digest of the rules declared for ``scope``; None where nobody declared any."""

@@ -52,7 +52,8 @@ class PolicyPlugin:
         rules = Rules([Rule(rule, number) for number, rule in enumerate(config.rules, 1)], config.default)
         policy = _Policy(rules)
         # As text, since a rule may hold numbers that are no lossless JSON.
-        ctx.tools.declare_policy(self.name, config.model_dump_json(include={"rules", "default"}))
+        document = config.model_dump_json(include={"rules", "default"})
+        ctx.tools.declare_policy(self.name, document, rules=rules.names)
         ctx.on(PRE_EXECUTE, policy.decide, prepend=True)
         if rules.can_deny:
             ctx.tools.guard(policy.guard)
