@@ -197,10 +197,12 @@ class CallLane(Generic[T]):
         """Take the only call there is to its commit; calls that come meanwhile may overlap its body."""
         self._lone_busy = True
         try:
-            slot.exclusive = self._tools.execution_mode(slot.call) != "parallel"
+            mode_shows = self._tools.mode_shows(slot.call)
+            slot.exclusive = mode_shows or self._tools.execution_mode(slot.call) != "parallel"
             self._owner.starting(slot)
             run = slot.run = await self._tools.prepare(slot.call)
             if run.next == "dispatch":
+                slot.exclusive = slot.exclusive and not mode_shows
                 self._lone_busy = False
                 if self._queue:
                     self._wake.set()

@@ -293,6 +293,12 @@ class Tools:
         """Say whether this call may overlap with others now; anything unclear is exclusive (PIPE-202 to 204)."""
         return execution_mode(self.service, call)
 
+    def mode_shows(self, call: ToolCall) -> bool:
+        """Whether the mode of this call shows when it is prepared: it may overlap exactly if it gets to its body."""
+        agent: AgentLike | None = call.agent
+        entry = self.service.registry.view(None if agent is None else agent.scope).entries.get(call.name)
+        return entry is not None and entry.safe_if_valid
+
     def prepare(self, call: ToolCall) -> Coroutine[Any, Any, Run]:
         """Take a call up to its body; for schedulers (PIPE-234)."""
         return prepare(self.service, call)

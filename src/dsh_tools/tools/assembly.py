@@ -22,7 +22,15 @@ from ..schema import RawSchema, Schema, TypedSchema, compile_parameters, compile
 from .definition import OutputSpec, render_value
 from .typing_aids import ToolOptions
 
-__all__ = ["Arguments", "Output", "check_options", "check_time_limit", "read_arguments", "read_output"]
+__all__ = [
+    "Arguments",
+    "Output",
+    "SafeIfValid",
+    "check_options",
+    "check_time_limit",
+    "read_arguments",
+    "read_output",
+]
 
 _NO_DEFAULTS: Mapping[str, Any] = FrozenDict()
 _OPTIONS = frozenset(ToolOptions.__annotations__)
@@ -99,13 +107,34 @@ class Arguments:
         if safe is not True and not callable(safe):
             raise DefinitionError(f"is_concurrency_safe must be a boolean or a function of the arguments, got {safe!r}")
 
+        if safe is True:
+            return SafeIfValid(self._fits)
+
         def classified(args: Any) -> bool:
             try:
-                return self._fits(args) if safe is True else safe(self.read(args))
+                return safe(self.read(args))
             except ToolArgsError:
                 return False
 
         return classified
+
+
+class SafeIfValid:
+    """Classifies each call whose arguments are valid as safe.
+
+    Whoever validates a call anyway knows the verdict by that, and need not ask.
+    """
+
+    __slots__ = ("_fits",)
+
+    def __init__(self, fits: Callable[[Any], bool]) -> None:
+        self._fits = fits
+
+    def __call__(self, args: Any) -> bool:
+        try:
+            return self._fits(args)
+        except ToolArgsError:
+            return False
 
 
 class Output:

@@ -10,6 +10,7 @@ import msgspec
 from ..errors import DefinitionError, JsonSchemaError, LossyJsonError
 from ..json_value import FrozenDict, snapshot
 from ..schema import RawSchema, Schema, compile_json_schema, compile_raw
+from .assembly import SafeIfValid
 from .definition import OutputSpec, ToolDefinition, check_identity, check_shape, check_timeout
 from .imported import ImportedBody, place_of
 
@@ -47,6 +48,7 @@ class RegisteredTool:
         "owner",
         "presentation_meta",
         "render",
+        "safe_if_valid",
         "schema",
     )
 
@@ -66,6 +68,7 @@ class RegisteredTool:
         )
         self.execute = definition.execute
         self.finalize_content = definition.finalize_content
+        self.safe_if_valid = definition.validate_arguments and isinstance(definition.is_concurrency_safe, SafeIfValid)
         self.elsewhere = definition.isolation != "task"
         self.imported = _imported(definition) if definition.isolation == "process" else None
         self.schema = ToolSchema(definition.name, definition.description, arguments.json)
