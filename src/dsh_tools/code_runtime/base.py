@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import CodeRuntimeError
 from .bindings import check_bindings
@@ -40,7 +41,7 @@ class PooledRuntime(ABC, Generic[_W]):
 
     def __init__(self, config: RuntimeConfig | None = None) -> None:
         self.config = RuntimeConfig() if config is None else config
-        self._pool: WorkerPool[_W] = WorkerPool(self._start_worker, self.config.pool_size, self.config.max_idle_seconds)
+        self._pool = self._make_pool(self._start_worker)
         self._runs: dict[asyncio.Task[CodeRunResult], Run] = {}
         self._disposal: asyncio.Task[None] | None = None
 
@@ -94,6 +95,13 @@ class PooledRuntime(ABC, Generic[_W]):
     async def _start_worker(self) -> _W:
         """Start one worker and wait until it is ready for a program."""
 
+    def _make_pool(self, start: Callable[[], Coroutine[Any, Any, _W]]) -> WorkerPool[_W]:
+        return WorkerPool(start, self.config.pool_size, self.config.max_idle_seconds)
+
+    def _pool_for(self, run: Run) -> WorkerPool[_W]:
+        """Return the pool that a run takes its worker from; for subclasses with several."""
+        return self._pool
+
     async def _release(self) -> None:
         """Let go of what is left after the last worker; for subclasses."""
 
@@ -125,7 +133,7 @@ class PooledRuntime(ABC, Generic[_W]):
 
     async def _take_worker(self, run: Run) -> _W | None:
         """Wait for a worker; None when the run is over before there is one."""
-        taking = asyncio.ensure_future(self._pool.take())
+        taking = asyncio.ensure_future(self._pool_for(run).take())
         try:
             await asyncio.wait((taking, run.outcome), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:

@@ -5,7 +5,8 @@ only behind the nonce of its process, in the exact shape of one of the classes b
 value in it is parsed and checked again here. Everything else is dropped without a word.
 
 Host to worker: ``{"nonce"}`` at the start, one program, then one reply for each call.
-Worker to host: ``ready``, then ``call``, ``log``, and one of ``done``, ``fault``, ``idle``.
+Worker to host: ``ready``, then ``call``, ``log``, and one of ``done``, ``fault``, ``idle``. A repeatable
+program's timers are ``sleep`` and ``wake``, and its replies carry a time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .deep_json import read_deep_json
 from .seam import BindingNamespace, CodeRunError
 
 __all__ = [
+    "LONGEST_SLEEP",
     "CallFrame",
     "DoneFrame",
     "FaultFrame",
@@ -31,6 +33,9 @@ __all__ = [
     "LogFrame",
     "Payload",
     "ReadyFrame",
+    "SleepFrame",
+    "WakeFrame",
+    "at_member",
     "failure_reply",
     "find_inexact_integer",
     "greeting",
@@ -42,6 +47,9 @@ __all__ = [
 _PROGRAM_KINDS = ("exception", "invalid-output", "output-limit")
 _LONG_NUMBER = re.compile("[0-9]{16}")
 _SAFE = 2**53
+
+LONGEST_SLEEP = 2**31 - 1
+"""The longest timer, in milliseconds."""
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -89,6 +97,19 @@ class LogFrame(msgspec.Struct, frozen=True):
     text: str
 
 
+class SleepFrame(msgspec.Struct, frozen=True):
+    """A repeatable program wants an answer in so many milliseconds."""
+
+    id: int
+    milliseconds: float
+
+
+class WakeFrame(msgspec.Struct, frozen=True):
+    """A repeatable program doesn't want that answer any more."""
+
+    id: int
+
+
 class DoneFrame(msgspec.Struct, frozen=True):
     """The program has ended. At most one of the fields says something; none means: no value.
 
@@ -110,7 +131,7 @@ class IdleFrame(msgspec.Struct, frozen=True):
     """The program waits, and nothing is left that could wake it."""
 
 
-Frame: TypeAlias = ReadyFrame | CallFrame | LogFrame | DoneFrame | FaultFrame | IdleFrame
+Frame: TypeAlias = ReadyFrame | CallFrame | LogFrame | SleepFrame | WakeFrame | DoneFrame | FaultFrame | IdleFrame
 
 
 class _Wire(msgspec.Struct):
@@ -118,6 +139,7 @@ class _Wire(msgspec.Struct):
 
     t: str
     id: int | msgspec.UnsetType = msgspec.UNSET
+    ms: float | msgspec.UnsetType = msgspec.UNSET
     ns: str | msgspec.UnsetType = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
     text: str | msgspec.UnsetType = msgspec.UNSET
@@ -168,6 +190,8 @@ def _checked(wire: _Wire) -> _Wire | None:
         return None
     if wire.id is not msgspec.UNSET and type(wire.id) is not int:
         return None
+    if wire.ms is not msgspec.UNSET and type(wire.ms) not in (int, float):
+        return None
     if wire.over is not msgspec.UNSET and type(wire.over) is not bool:
         return None
     if wire.error is not msgspec.UNSET:
@@ -192,6 +216,12 @@ def _call(wire: _Wire) -> Frame | None:
     return CallFrame(wire.id, wire.ns, wire.name, arguments)
 
 
+def _sleep(wire: _Wire) -> Frame | None:
+    if not isinstance(wire.id, int) or isinstance(wire.ms, msgspec.UnsetType) or not 0 <= wire.ms <= LONGEST_SLEEP:
+        return None
+    return SleepFrame(wire.id, wire.ms)
+
+
 def _done(wire: _Wire) -> Frame | None:
     # With both an error and a value, the error wins (CODE-184).
     if wire.error is not msgspec.UNSET:
@@ -208,6 +238,8 @@ _BUILDERS: dict[str, Callable[[_Wire], Frame | None]] = {
     "ready": lambda _: ReadyFrame(),
     "call": _call,
     "log": lambda wire: LogFrame(wire.text) if isinstance(wire.text, str) else None,
+    "sleep": _sleep,
+    "wake": lambda wire: WakeFrame(wire.id) if isinstance(wire.id, int) else None,
     "done": _done,
     "fault": lambda wire: FaultFrame(wire.message) if isinstance(wire.message, str) else None,
     "idle": lambda _: IdleFrame(),
@@ -222,8 +254,8 @@ def greeting(nonce: str) -> bytes:
     return b'{"nonce":"%b"}\n' % nonce.encode()
 
 
-def program_line(program: str, bindings: Sequence[BindingNamespace], limits: dict[str, int]) -> bytes:
-    """The second line to a worker: what to run, what it may call, and how much it may say."""
+def program_line(program: str, bindings: Sequence[BindingNamespace], terms: dict[str, Any]) -> bytes:
+    """The second line to a worker: what to run, what it may call, and on what terms."""
     namespaces = [
         {
             "global": binding.global_name,
@@ -235,11 +267,11 @@ def program_line(program: str, bindings: Sequence[BindingNamespace], limits: dic
         for binding in bindings
     ]
     # The standard encoder writes lone surrogates as escapes, so that they arrive as they are.
-    return json.dumps({"program": program, "bindings": namespaces, **limits}).encode() + b"\n"
+    return json.dumps({"program": program, "bindings": namespaces, **terms}).encode() + b"\n"
 
 
-def success_reply(call_id: int, value: JsonValue) -> bytes:
-    """A reply with a lossless value, in one line.
+def success_reply(call_id: int, value: JsonValue, more: str = "") -> bytes:
+    """A reply with a lossless value, in one line; ``more`` is what :func:`at_member` gives.
 
     Raises:
         LossyJsonError: the value has an integer that no double holds; the path says where (D7).
@@ -249,12 +281,17 @@ def success_reply(call_id: int, value: JsonValue) -> bytes:
         fault = find_inexact_integer(value)
         if fault is not None:
             raise LossyJsonError(*fault)
-    return f'{{"id":{call_id},"ok":true,"value":{text}}}\n'.encode()
+    return f'{{"id":{call_id},"ok":true{more},"value":{text}}}\n'.encode()
 
 
-def failure_reply(call_id: int, message: str) -> bytes:
+def failure_reply(call_id: int, message: str, more: str = "") -> bytes:
     """A reply that rejects the call."""
-    return f'{{"id":{call_id},"ok":false,"message":{json.dumps(message)}}}\n'.encode()
+    return f'{{"id":{call_id},"ok":false{more},"message":{json.dumps(message)}}}\n'.encode()
+
+
+def at_member(at: int | None) -> str:
+    """The part of a reply that a repeatable program needs: the time to show from now on, if any."""
+    return ',"at":null' if at is None else f',"at":{at}'
 
 
 def find_inexact_integer(root: JsonValue) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from .budgets import CpuMeter, RuntimeConfig, compute_exhausted, wall_reached
 from .ledger import Ledger
 from .seam import BindingFunction, CodeRunError, CodeRunRequest, CodeRunResult, HostAnswer
 
-__all__ = ["STUCK", "Answer", "BindingRejection", "Outcome", "Run", "abort_error"]
+__all__ = ["STUCK", "Answer", "BindingRejection", "Outcome", "Reply", "Run", "abort_error"]
 
 STUCK = CodeRunError("exception", "program is waiting for something that nothing pending can resolve")
 """The failure of a program that waits although nothing is left that could wake it."""
@@ -48,6 +48,9 @@ class BindingRejection(HarnessError):
 
 Answer: TypeAlias = JsonValue | BindingRejection
 """What the host says to one call: a frozen value, or why there is none."""
+
+Reply: TypeAlias = Callable[[Answer, "int | None"], object]
+"""Takes an answer to the program, with the time that its clock shows from then on, if any."""
 
 
 def _lossless(value: object) -> JsonValue:
@@ -122,62 +125,94 @@ class Run:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def call(
-        self, namespace: str, name: str, load: Callable[[], JsonValue], answer: Callable[[Answer], object]
-    ) -> None:
+    def call(self, namespace: str, name: str, load: Callable[[], JsonValue], reply: Reply) -> BindingRejection | None:
         """Call a host function and pass its answer on, unless the run is over by then.
 
-        A function that gives a :class:`HostAnswer` costs no task and no turn of the event loop. Otherwise like
-        :meth:`invoke`.
-        """
-        try:
-            made = self._begin(namespace, name, load)
-        except BindingRejection as rejection:
-            answer(rejection)
-            return
-        if not isinstance(made, HostAnswer):
-            self.spawn(self._await_answer(made, answer))
-        elif made.done():
-            self._answer_with(made, answer)
-        else:
-            made.receiver = lambda done: self._answer_with(done, answer)
-            self._tasks.add(made)
-
-    def _answer_with(self, done: HostAnswer, answer: Callable[[Answer], object]) -> None:
-        self._tasks.discard(done)
-        if self.settled:
-            return
-        error = done.exception()
-        if error is not None:
-            answer(BindingRejection(describe_exception(error)))
-            return
-        try:
-            value = _lossless(done.result())
-        except BindingRejection as rejection:
-            answer(rejection)
-        else:
-            answer(value)
-
-    async def _await_answer(self, made: Awaitable[JsonValue], answer: Callable[[Answer], object]) -> None:
-        try:
-            value = await self._finish(made)
-        except BindingRejection as rejection:
-            answer(rejection)
-        else:
-            answer(value)
-
-    async def invoke(self, namespace: str, name: str, load: Callable[[], JsonValue]) -> JsonValue:
-        """Call a host function and return its value, checked and frozen.
+        The answer is a value, checked and frozen, or the rejection that the program gets to see. A function
+        that gives a :class:`HostAnswer` costs no task and no turn of the event loop. Where there is nothing to
+        wait for, because no function could be called, that rejection is returned and ``reply`` hears nothing.
 
         Parameters:
             namespace: the global it belongs to.
             name: its name there.
             load: gives the arguments; raises ``LossyJsonError`` where they are none.
-
-        Raises:
-            BindingRejection: the call failed; the message is for the program.
+            reply: takes the answer.
         """
-        return await self._finish(self._begin(namespace, name, load))
+        try:
+            made = self._begin(namespace, name, load)
+        except BindingRejection as rejection:
+            return rejection
+        if isinstance(made, HostAnswer):
+            self._attend(made, lambda done: self._answer_with(done, reply))
+        else:
+            self.spawn(self._await_answer(made, reply))
+        return None
+
+    def sleep(self, milliseconds: float, wake: Callable[[int | None], object]) -> HostAnswer | None:
+        """Begin a timer of a repeatable program; ``wake`` takes the time of its end, unless the run is over by then.
+
+        Returns the answer that the host will give; None for an ordinary program, and when the host raises,
+        which ends the run.
+        """
+        determinism = self.request.determinism
+        if determinism is None:
+            return None
+        try:
+            made = determinism.sleep(milliseconds)
+        except Exception as error:
+            self._timer_failed(error)
+            return None
+        self._attend(made, lambda done: self._wake_with(done, wake))
+        return made
+
+    def forget(self, answer: HostAnswer) -> None:
+        """Cancel a timer that the program has cleared."""
+        answer.receiver = None
+        answer.cancel()
+        self._tasks.discard(answer)
+
+    def _attend(self, made: HostAnswer, receiver: Callable[[HostAnswer], object]) -> None:
+        if made.done():
+            receiver(made)
+        else:
+            made.receiver = receiver
+            self._tasks.add(made)
+
+    def _answer_with(self, done: HostAnswer, reply: Reply) -> None:
+        self._tasks.discard(done)
+        if self.settled:
+            return
+        error = done.exception()
+        if error is not None:
+            reply(BindingRejection(describe_exception(error)), done.at)
+            return
+        try:
+            value = _lossless(done.result())
+        except BindingRejection as rejection:
+            reply(rejection, done.at)
+        else:
+            reply(value, done.at)
+
+    def _wake_with(self, done: HostAnswer, wake: Callable[[int | None], object]) -> None:
+        self._tasks.discard(done)
+        if self.settled:
+            return
+        error = done.exception()
+        if error is None:
+            wake(done.at)
+        else:
+            self._timer_failed(error)
+
+    def _timer_failed(self, error: BaseException) -> None:
+        self.fail(CodeRunError("worker-exit", f"worker error: a timer failed: {describe_exception(error)}"))
+
+    async def _await_answer(self, made: Awaitable[JsonValue], reply: Reply) -> None:
+        try:
+            value = await self._finish(made)
+        except BindingRejection as rejection:
+            reply(rejection, None)
+        else:
+            reply(value, None)
 
     def _begin(self, namespace: str, name: str, load: Callable[[], JsonValue]) -> Awaitable[JsonValue]:
         function = self._functions.get((namespace, name))

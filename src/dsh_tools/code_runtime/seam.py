@@ -47,9 +47,11 @@ class HostAnswer(asyncio.Future[JsonValue]):
     """What a host function may return instead of a coroutine: a future that hands its result on at once.
 
     Other futures tell of their result one turn of the event loop later, which each call of a program
-    would have to wait for. ``receiver`` belongs to the runtime. ``at`` is for deterministic programs: set
-    it before the answer, and the program's clock shows that time from the answer on, in milliseconds
-    since the epoch; None leaves the clock alone.
+    would have to wait for. One that has its result before the function returns it is sent when the
+    function has returned, behind all that was answered meanwhile. ``receiver`` belongs to the runtime.
+
+    ``at`` is for deterministic programs: set it before the answer, and the program's clock shows that time
+    from the answer on, in milliseconds since the epoch; None leaves the clock alone.
     """
 
     receiver: Callable[[HostAnswer], object] | None = None
@@ -110,7 +112,8 @@ class Determinism:
     only when it has done all it can. Its clock stands still between them, its random numbers come from
     the seed, and what would let the outside decide is not there. So the order of the answers, their
     values and their times are all that a second run must repeat; the calls come in the same order, timers
-    among them, and so do the logs and the end.
+    among them, and so do the logs and the end. Host functions must not raise before they have returned an
+    awaitable: such a rejection has no place among the answers.
 
     Parameters:
         seed: where random numbers come from; hexadecimal digits.

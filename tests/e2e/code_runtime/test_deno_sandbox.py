@@ -154,7 +154,7 @@ async def test_the_environment_is_empty_and_the_folder_is_gone_afterwards(host: 
     await asyncio.wait_for(host.started.wait(), 30)
     (child,) = psutil.Process().children()
     environment = child.environ()
-    assert set(environment) == {"DENO_DIR", "NO_COLOR", "DENO_NO_UPDATE_CHECK"}
+    assert set(environment) == {"DENO_DIR", "NO_COLOR", "DENO_NO_UPDATE_CHECK", "TZ"}
     folder = Path(environment["DENO_DIR"])
     assert folder.is_dir()
     assert os.getpgid(child.pid) == child.pid != os.getpgid(0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import Any
+
 from ...errors import LossyJsonError
 from ..protocol import (
     CallFrame,
@@ -10,12 +13,15 @@ from ..protocol import (
     Frame,
     IdleFrame,
     LogFrame,
+    SleepFrame,
+    WakeFrame,
+    at_member,
     failure_reply,
     program_line,
     success_reply,
 )
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
-from ..seam import CodeRunError
+from ..seam import CodeRunError, HostAnswer
 from .process import DenoProcess
 
 __all__ = ["FRAME_BYTES", "converse", "frame_limit"]
@@ -26,6 +32,9 @@ FRAME_BYTES = 64 << 20
 # How many calls a worker sends before it waits for a reply. It keeps the rest in its own memory.
 _WINDOW_CALLS = 512
 _WINDOW_BYTES = 32 << 20
+
+# Our worker keeps to half of this.
+_MOST_TIMERS = 20_000
 
 # Values beyond this size are read in a thread, so that the event loop gets its turns.
 _LARGE = 1 << 20
@@ -40,14 +49,19 @@ def converse(process: DenoProcess, run: Run) -> None:
     """Hand the program to the process; its frames and its end go to the run from now on."""
     conversation = _Conversation(process, run)
     process.attend(conversation.take, run.fail)
-    limits = {
+    determinism = run.request.determinism
+    terms: dict[str, Any] = {
         "capacity": run.config.max_output_bytes,
         "frameLimit": FRAME_BYTES,
         "windowCalls": _WINDOW_CALLS,
         "windowBytes": _WINDOW_BYTES,
+        "key": None,
     }
+    if determinism is not None:
+        terms["key"] = sha256(determinism.seed.encode()).hexdigest()
+        terms["startedAt"] = determinism.started_at
     run.meter(process.pid)
-    process.send(program_line(run.request.program, run.request.bindings, limits))
+    process.send(program_line(run.request.program, run.request.bindings, terms))
 
 
 def _outcome(frame: DoneFrame) -> Outcome:
@@ -65,6 +79,8 @@ class _Conversation:
         self._last_id = 0
         self._open_calls = 0
         self._open_bytes = 0
+        self._repeatable = run.request.determinism is not None
+        self._timers: dict[int, HostAnswer] = {}
 
     def take(self, frame: Frame) -> None:
         """Act on one frame; after the outcome, on none."""
@@ -75,6 +91,10 @@ class _Conversation:
             self._call(frame)
         elif isinstance(frame, LogFrame):
             run.log(frame.text)
+        elif isinstance(frame, SleepFrame):
+            self._sleep(frame)
+        elif isinstance(frame, WakeFrame):
+            self._wake(frame)
         elif isinstance(frame, DoneFrame):
             run.settle(_outcome(frame))
         elif isinstance(frame, FaultFrame):
@@ -92,17 +112,42 @@ class _Conversation:
         # Our worker stays within its window; one that does not has to wait at its own full pipe.
         if self._open_calls > 2 * _WINDOW_CALLS or self._open_bytes > _WINDOW_BYTES + 2 * FRAME_BYTES:
             self._process.pause()
-        self._run.call(frame.namespace, frame.name, frame.arguments.value, lambda answer: self._reply(frame, answer))
+        rejection = self._run.call(
+            frame.namespace, frame.name, frame.arguments.value, lambda answer, at: self._reply(frame, answer, at)
+        )
+        if rejection is not None:
+            self._reply(frame, rejection, None)
 
-    def _reply(self, frame: CallFrame, answer: Answer) -> None:
+    def _reply(self, frame: CallFrame, answer: Answer, at: int | None) -> None:
+        more = at_member(at) if self._repeatable else ""
         if isinstance(answer, BindingRejection):
-            reply = failure_reply(frame.id, answer.message)
+            reply = failure_reply(frame.id, answer.message, more)
         else:
             try:
-                reply = success_reply(frame.id, answer)
+                reply = success_reply(frame.id, answer, more)
             except LossyJsonError as error:
-                reply = failure_reply(frame.id, f"binding resolution must be lossless JSON\n{error}")
+                reply = failure_reply(frame.id, f"binding resolution must be lossless JSON\n{error}", more)
         self._open_calls -= 1
         self._open_bytes -= len(frame.arguments.text)
         self._process.resume()
         self._process.send(reply)
+
+    def _sleep(self, frame: SleepFrame) -> None:
+        if frame.id <= self._last_id or not self._repeatable:
+            return
+        self._last_id = frame.id
+        if len(self._timers) >= _MOST_TIMERS:
+            self._run.fail(CodeRunError("worker-exit", "worker error: too many timers"))
+            return
+        answer = self._run.sleep(frame.milliseconds, lambda at: self._ring(frame.id, at))
+        if answer is not None and not answer.done():
+            self._timers[frame.id] = answer
+
+    def _ring(self, timer_id: int, at: int | None) -> None:
+        self._timers.pop(timer_id, None)
+        self._process.send(success_reply(timer_id, None, at_member(at)))
+
+    def _wake(self, frame: WakeFrame) -> None:
+        answer = self._timers.pop(frame.id, None)
+        if answer is not None:
+            self._run.forget(answer)

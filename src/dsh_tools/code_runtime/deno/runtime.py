@@ -15,7 +15,7 @@ from ..budgets import RuntimeConfig
 from ..run import Run
 from ..versions import version_text
 from .conversation import converse, frame_limit
-from .process import WORKER, DenoProcess
+from .process import WORKER, DenoProcess, source_files
 
 __all__ = ["DenoRuntime"]
 
@@ -108,7 +108,7 @@ def _find_deno() -> str:
 
 @cache
 def _version(deno: str | None, worker: Path) -> str:
-    return version_text(f"deno {version('deno')}" if deno is None else _ask_version(deno), [worker])
+    return version_text(f"deno {version('deno')}" if deno is None else _ask_version(deno), source_files(worker))
 
 
 def _ask_version(deno: str) -> str:

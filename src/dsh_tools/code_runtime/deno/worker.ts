@@ -2,58 +2,22 @@
 //
 // It reads two lines from stdin, a greeting and later one program, and then the replies to the program's calls.
 // It writes frames to stdout, one a line, each behind the greeting's nonce. The program shares this realm and may
-// break every global and prototype in it. So whatever is used after its start is captured here first, and nothing
-// below relies on a property that a prototype could supply. The host checks each frame all the same.
+// break every global and prototype in it. So whatever is used after its start was captured first, and nothing below
+// relies on a property that a prototype could supply. The host checks each frame all the same.
 
 import { stripTypeScriptTypes } from "node:module";
 import { setImmediate } from "node:timers";
 import { inspect } from "node:util";
 import vm from "node:vm";
 
-const { apply, defineProperty, deleteProperty, getOwnPropertyDescriptor, getPrototypeOf, ownKeys } = Reflect;
-const { create, freeze, is, prototype: ObjectPrototype, setPrototypeOf } = Object;
-const { isArray, prototype: ArrayPrototype } = Array;
-const { bind, call } = Function.prototype;
-const { parse, stringify: quote }: { parse: any; stringify: (text: string) => string } = JSON;
-const [{ wait }, { exit }] = [Atomics, Deno];
-const [PromiseClass, ErrorClass, SetClass, BytesClass] = [Promise, Error, Set, Uint8Array];
-const [toText, toBigInt, isInteger, abs] = [String, BigInt, Number.isInteger, Math.abs];
-const AsyncFunction: any = getPrototypeOf(async function () {})!.constructor;
-
-/** Turn methods into functions of their receiver, which no later change to a prototype can redirect. */
-const uncurry = (method: any): any => apply(bind, call, [method]);
-const methods = (prototype: any, ...names: string[]): any[] => names.map((name) => uncurry(prototype[name]));
-const bound = (owner: any, name: string): any => apply(bind, owner[name], [owner]);
-
-const [endsWith, indexOf, replace] = methods(String.prototype, "endsWith", "indexOf", "replace");
-const [slice, split, startsWith] = methods(String.prototype, "slice", "split", "startsWith");
-const [mapDelete, mapGet, mapSet] = methods(Map.prototype, "delete", "get", "set");
-const [setAdd, setDelete, setHas] = methods(Set.prototype, "add", "delete", "has");
-const [promiseThen, bigIntText] = [uncurry(Promise.prototype.then), uncurry(BigInt.prototype.toString)];
-const preventDefault = uncurry(Event.prototype.preventDefault);
-const [bytesBuffer, bytesLength, bytesOffset] = ["buffer", "byteLength", "byteOffset"].map((name) =>
-  uncurry(getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype)!, name)!.get)
-);
-const encodeText: (text: string) => Uint8Array<ArrayBuffer> = bound(new TextEncoder(), "encode");
-const decodeBytes: (bytes: Uint8Array, options: { stream: boolean }) => string = bound(new TextDecoder(), "decode");
-const readInput: (into: Uint8Array) => Promise<number | null> = bound(Deno.stdin, "read");
-const readNow: (into: Uint8Array) => number | null = bound(Deno.stdin, "readSync");
-const writeOutput: (bytes: Uint8Array) => number = bound(Deno.stdout, "writeSync");
-
-// With these fixed, awaiting a native promise runs no code of the program's, and Deno's event loop goes on.
-defineProperty(Function.prototype, "call", { writable: false, configurable: false });
-defineProperty(Promise.prototype, "constructor", { value: Promise, writable: false, configurable: false });
-defineProperty(Promise, Symbol.species, { configurable: false });
-// Deno's own immediates copy and spread arrays.
-defineProperty(Array.prototype, "constructor", { writable: false, configurable: false });
-defineProperty(Array.prototype, Symbol.iterator, { writable: false, configurable: false });
-defineProperty(Array, Symbol.species, { configurable: false });
-defineProperty(getPrototypeOf([][Symbol.iterator]()), "next", { writable: false, configurable: false });
-
-/** A record without a prototype: reading or writing it never reaches a tampered one. */
-const bare = <T extends object>(value: T): T => setPrototypeOf(value, null);
-const define = (target: object, key: string, value: unknown, enumerable: boolean) =>
-  defineProperty(target, key, bare({ value, enumerable, writable: true, configurable: true }));
+import {
+  apply, AsyncFunction, bare, bytesBuffer, BytesClass, bytesLength, bytesOffset, create, decodeBytes, define,
+  defineProperty, deleteProperty, encodeText, endsWith, ErrorClass, exit, freeze, indexOf, is, mapDelete, mapGet,
+  mapSet, ownKeys, parse, preventDefault, PromiseClass, promiseThen, quote, readInput, readNow, replace, slice,
+  split, startsWith, toText, wait, writeOutput,
+} from "./captured.ts";
+import { encode, member } from "./lossless.ts";
+import { makeRepeatable, type Repeatable } from "./repeatable.ts";
 
 // ── frames out, and the output ledger (the host keeps its own, which decides) ──
 let [nonce, settled, capacity, spent, entries] = ["", false, 0, 2, 0];
@@ -95,72 +59,12 @@ function fail(kind: string, message: string): never {
   settle('{"t":"done","error":{"kind":' + quote(kind) + ',"message":' + quote(message) + "}}");
 }
 
-// ── lossless JSON ─────────────────────────────────────────────────────────────
-/** Open a container for reading; null when it is not a plain one. May throw: proxies run code. */
-function openContainer(node: any, parent: any): any {
-  const prototype = getPrototypeOf(node), list = isArray(node), keys: any = ownKeys(node);
-  const length = list ? node.length : keys.length;
-  // The keys of a dense array without extras are its indices and then, last, its length.
-  if (list && (prototype !== ArrayPrototype || keys.length !== length + 1 || keys[length] !== "length")) return null;
-  if (!list && prototype !== ObjectPrototype && prototype !== null) return null;
-  for (let i = 0; !list && i < length; i++)
-    if (typeof keys[i] !== "string" || !getOwnPropertyDescriptor(node, keys[i])!.enumerable) return null;
-  return bare({ node, list, keys, length, index: 0, parent });
-}
-
-function scalarText(value: any, limit: number): string | null {
-  const kind = typeof value;
-  if (value === null || kind === "boolean") return "" + value;
-  if (kind === "string") return value.length > limit ? value : quote(value);
-  if (kind !== "number" || value - value !== 0 || is(value, -0)) return null;
-  // Integers whose print form JavaScript would round are written exactly.
-  return isInteger(value) && abs(value) > 2 ** 53 && abs(value) < 1e21 ? bigIntText(toBigInt(value)) : "" + value;
-}
-
-/** Write a value as JSON text, reading each slot once, with no recursion. A lossy one is read on for its size. */
-function encode(root: unknown, limit: number) {
-  const result = bare({ text: "", depth: 0, lossy: false, over: false });
-  const ancestors = new SetClass();
-  let open: any = null, depth = 0;
-  for (let value: any = root;;) {
-    const text = scalarText(value, limit);
-    let inner = null;
-    try {
-      if (text === null && typeof value === "object" && !setHas(ancestors, value)) inner = openContainer(value, open);
-    } catch { /* a proxy that throws is no plain container */ }
-    if (inner !== null) {
-      open = inner;
-      setAdd(ancestors, value);
-      result.text += open.list ? "[" : "{";
-      if (++depth > result.depth) result.depth = depth;
-    } else if (text === null) result.lossy = true;
-    else result.text += text;
-    result.over = result.text.length > limit;
-    while (open !== null && open.index === open.length) {
-      result.text += open.list ? "]" : "}";
-      setDelete(ancestors, open.node);
-      open = open.parent;
-      depth--;
-    }
-    if (open === null || result.over) return result;
-    const key = open.keys[open.index];
-    result.text += (open.index++ > 0 ? "," : "") + (open.list ? "" : quote(key) + ":");
-    try {
-      value = open.node[key];
-    } catch {
-      value = undefined; // which is lossy
-    }
-  }
-}
-
-/** The member of a frame that carries a value; deep ones travel as text, which needs no deep parser. */
-const member = (name: string, encoded: any): string =>
-  encoded.depth > 100 ? ',"deep":' + quote(encoded.text) : ',"' + name + '":' + encoded.text;
-
 // ── calls to the host ─────────────────────────────────────────────────────────
 const pending = new Map<number, any>();
 let [lastId, frameLimit, windowCalls, windowBytes, flying, flyingBytes] = [0, 0, 0, 0, 0, 0];
 let [queueHead, queueTail]: any[] = [null, null];
+/** What drives a repeatable program; null for an ordinary one. */
+let repeatable: Repeatable | null = null;
 
 function makeErrorClass(spec: { name: string; member: string }): any {
   const rejection = class extends ErrorClass {
@@ -209,14 +113,17 @@ function makeFunction(global: string, name: string, rejection: any) {
   return enter;
 }
 
-function settleCall(line: string): void {
+/** Give the program what a reply brings; false where nobody waits for it. */
+function settleCall(line: string): boolean {
   const reply = parse(line);
   const call = mapGet(pending, reply.id);
-  if (call === undefined) return;
+  if (call === undefined) return repeatable !== null && repeatable.fire(reply.id, reply.at);
   mapDelete(pending, reply.id);
   flying -= 1;
   flyingBytes -= call.size;
+  if (repeatable !== null) repeatable.moveClock(reply.at);
   reply.ok ? call.resolve(reply.value) : call.reject(call.failure(reply.message));
+  return true;
 }
 
 // ── lines in ──────────────────────────────────────────────────────────────────
@@ -241,9 +148,12 @@ function takeLines(count: number, line: (text: string) => void): void {
 // that the program has to do, rejections to be reported included, and only as long as nothing but a reply can wake it.
 let onlyRepliesWake = true;
 
+const waiting = (): boolean => flying > 0 || (repeatable !== null && repeatable.waiting());
+
 function listen(): void {
-  if (listening || flying === 0) return;
+  if (listening || !waiting()) return;
   listening = true;
+  if (repeatable !== null) return setImmediate(repeatable.step);
   onlyRepliesWake ? setImmediate(receiveNow) : promiseThen(readInput(chunk), receive);
 }
 
@@ -256,6 +166,18 @@ function receive(count: number | null): void {
   listening = false;
   takeLines(count!, settleCall);
   pump();
+}
+
+/** Make the program that starts next a repeatable one. */
+function repeat(key: string, startedAt: number): void {
+  const read = (take: (line: string) => void) => takeLines(readNow(chunk) ?? exit(0), take);
+  const number = () => ++lastId;
+  const stepped = () => {
+    listening = false;
+    pump();
+  };
+  const worker = { number, post, read, settle: settleCall, waiting, listen, stepped, fault };
+  repeatable = makeRepeatable(bare(worker), key, startedAt);
 }
 
 /** Note the use of whatever wakes the program by another way than a reply. */
@@ -314,6 +236,8 @@ function render(values: any[]): string {
 }
 
 // ── how a program ends ────────────────────────────────────────────────────────
+const FOLDER = new URL(".", import.meta.url).href;
+
 /** Turn what was thrown into text: with its stack, less this file's frames, or the message alone. */
 function describe(error: any, withStack: boolean): string {
   try {
@@ -323,7 +247,7 @@ function describe(error: any, withStack: boolean): string {
     const lines = split(toText(stack), "\n");
     let kept = lines[0];
     for (let i = 1; i < lines.length; i++) {
-      if (indexOf(lines[i], import.meta.url) < 0 && indexOf(lines[i], "ext:") < 0) kept += "\n" + lines[i];
+      if (indexOf(lines[i], FOLDER) < 0 && indexOf(lines[i], "ext:") < 0) kept += "\n" + lines[i];
     }
     return kept;
   } catch {
@@ -340,13 +264,18 @@ function complete(value: unknown): void {
   settle('{"t":"done"' + member("value", encoded) + "}");
 }
 
-// Registered before any listener of the program's, so these run first.
-const fault = (event: any, error: unknown) => {
-  preventDefault(event);
+/** End the run because something beside the program's own course has failed. */
+function fault(error: unknown): void {
   if (!settled) settle('{"t":"fault","message":' + quote(excerpt(describe(error, false))) + "}");
+}
+
+// Registered before any listener of the program's, so these run first.
+const report = (event: any, error: unknown) => {
+  preventDefault(event);
+  fault(error);
 };
-addEventListener("unhandledrejection", (event) => fault(event, event.reason));
-addEventListener("error", (event) => fault(event, event.error));
+addEventListener("unhandledrejection", (event) => report(event, event.reason));
+addEventListener("error", (event) => report(event, event.error));
 addEventListener("beforeunload", () => settled || settle('{"t":"idle"}'));
 
 // ── compiling ─────────────────────────────────────────────────────────────────
@@ -409,6 +338,7 @@ function start(line: string): void {
   const [names, values] = [[...globals.keys()], [...globals.values()]];
   const program = compile(request.program, names);
   sealGlobals(shim);
+  if (typeof request.key === "string") repeat(request.key, request.startedAt);
   const thrown = (error: unknown) => settled || fail("exception", describe(error, true));
   promiseThen(apply(program, undefined, values), complete, thrown);
 }

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from ...errors import ConfigError
 from ..base import PooledRuntime
 from ..budgets import RuntimeConfig
+from ..pool import WorkerPool
+from ..run import Run
 from ..versions import version_text
 from .worker import MontyWorker
 
@@ -30,7 +32,9 @@ PYTHON_SUBSET = (
 """What a program may use of Python, for whoever writes one; part of the SDK text of Code Mode."""
 
 _INSTALL = 'Python programs run in Monty, which is not installed: pip install "dsh-tools[code-python]"'
-_SOURCES = [Path(__file__).with_name(f"{name}.py") for name in ("prelude", "scanner", "source", "worker")]
+_SOURCES = [
+    Path(__file__).with_name(f"{name}.py") for name in ("answers", "moment", "prelude", "scanner", "source", "worker")
+]
 _PROCESSES = 1_000_000
 
 
@@ -56,6 +60,8 @@ class MontyRuntime(PooledRuntime[MontyWorker]):
         _check_installed()
         self._client: AsyncMonty | None = None
         self._opening = asyncio.Lock()
+        # An interpreter learns at its start whose clock it reads. The first run that needs one fills this pool.
+        self._repeatable: WorkerPool[MontyWorker] = self._make_pool(self._start_repeatable)
 
     @property
     def version(self) -> str:
@@ -63,12 +69,22 @@ class MontyRuntime(PooledRuntime[MontyWorker]):
         return _version()
 
     async def _start_worker(self) -> MontyWorker:
+        return await MontyWorker.start(await self._open(), self.config)
+
+    async def _start_repeatable(self) -> MontyWorker:
+        return await MontyWorker.start(await self._open(), self.config, repeatable=True)
+
+    async def _open(self) -> AsyncMonty:
         async with self._opening:
             if self._client is None:
                 self._client = await _open_client()
-        return await MontyWorker.start(self._client, self.config)
+            return self._client
+
+    def _pool_for(self, run: Run) -> WorkerPool[MontyWorker]:
+        return self._pool if run.request.determinism is None else self._repeatable
 
     async def _release(self) -> None:
+        await self._repeatable.dispose()
         client, self._client = self._client, None
         if client is not None:
             await client.__aexit__(None, None, None)

@@ -16,9 +16,12 @@ from ...json_value import JsonValue, snapshot, thaw
 from ..budgets import RuntimeConfig
 from ..exits import exit_code, wait_for_exit
 from ..pool import WorkerStartError, outlast
-from ..run import STUCK, BindingRejection, Outcome, Run
+from ..protocol import LONGEST_SLEEP
+from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
+from .answers import Answers, OrderedAnswers, Settled, StuckError
 from .failures import crash_error, end_error, failure_of, start_error
+from .moment import REPEATABLE_POLICY, Moment
 from .prelude import HOST_CALL, PRELUDE
 from .prints import Prints
 from .source import error_types, prepare
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         AsyncFutureSnapshot,
         AsyncMonty,
         AsyncMontySession,
+        OSPolicy,
         ResourceLimits,
     )
 
@@ -42,7 +46,6 @@ ARGUMENT_CHARACTERS = 64 << 20
 
 _MIB = 1 << 20
 _ENGINE_BYTES = 512 * _MIB
-_CALLS_IN_FLIGHT = 512
 _CPU_GRACE_SECONDS = 30
 _LAST_WORDS_SECONDS = 0.02
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -50,6 +53,7 @@ _NO_LIMIT = 2**31 - 1
 _INVALID_OUTPUT = CodeRunError("invalid-output", "program completion must be lossless JSON")
 _LOSSY_RESULT = "binding resolution must be lossless JSON"
 _LOSSY_ARGUMENTS = "binding arguments must be lossless JSON"
+_NOTHING: Settled = {"return_value": None}
 _FAULTS = {
     "lossy": _LOSSY_ARGUMENTS,
     "large": f"binding arguments exceed {ARGUMENT_CHARACTERS} characters",
@@ -74,14 +78,15 @@ class MontyWorker:
         self._watch: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._prints = Prints(config.max_output_bytes)
-        self._answers: dict[int, Any] = {}
-        self._open: set[int] = set()
-        self._news = asyncio.Event()
+        self._answers = Answers()
+        self._moment: Moment | None = None
         self._error_types: dict[str, str] = {}
 
     @classmethod
-    async def start(cls, pool: AsyncMonty, config: RuntimeConfig) -> MontyWorker:
+    async def start(cls, pool: AsyncMonty, config: RuntimeConfig, *, repeatable: bool = False) -> MontyWorker:
         """Start a process and wait until it is ready for a program.
+
+        One that is ``repeatable`` takes its time and its chance from us, and repeatable programs only.
 
         Raises:
             WorkerStartError: it did not start, or ended before it was ready.
@@ -93,7 +98,8 @@ class MontyWorker:
         }
         from pydantic_monty import MontyError
 
-        session = pool.checkout(script_name="program.py", limits=limits, os_policy={"sleep": "call_host"})
+        policy = cast("OSPolicy", {"sleep": "call_host", **(REPEATABLE_POLICY if repeatable else {})})
+        session = pool.checkout(script_name="program.py", limits=limits, os_policy=policy)
         worker = cls(session, config)
         try:
             try:
@@ -123,6 +129,10 @@ class MontyWorker:
         """Hand the program over. What comes of it goes to ``run``."""
         if self._process is not None:
             run.meter(self._process.pid)
+        determinism = run.request.determinism
+        if determinism is not None:
+            self._moment = Moment(determinism)
+            self._answers = OrderedAnswers(self._moment)
         self._prints.bind(run)
         self._driver = asyncio.ensure_future(self._drive(run))
         self._watch = asyncio.ensure_future(self._notice_end(run))
@@ -142,11 +152,13 @@ class MontyWorker:
         try:
             step: Any = await self._feed(run)
             while not isinstance(step, MontyComplete):
+                if self._moment is not None and self._overflows(run):
+                    return
                 step = await self._next(step, run)
             outcome = _outcome(step.output)
         except MontyCrashedError as error:
             outcome = Outcome(error=crash_error(error))
-        except _StuckError:
+        except StuckError:
             outcome = Outcome(error=STUCK)
         except Exception as error:
             outcome = Outcome(error=failure_of(error, run.request.bindings))
@@ -175,21 +187,37 @@ class MontyWorker:
             return await step.resume()  # a NameError in the program
         return await self._deliver(step)
 
+    def _overflows(self, run: Run) -> bool:
+        """Log what the program has printed before it does anything else: whether too much is no matter of timing."""
+        self._prints.drain()
+        return run.settled
+
     async def _system(self, step: AsyncFunctionSnapshot, run: Run) -> Any:
         """Let the program sleep; whatever else it wants of the system, it doesn't get."""
-        if step.function_name not in ("asyncio.sleep", "time.sleep"):
-            return await step.resume_not_handled()
+        name = step.function_name
+        if name not in ("asyncio.sleep", "time.sleep"):
+            told = None if self._moment is None else self._moment.answer(name, step.args)
+            return await (step.resume_not_handled() if told is None else step.resume(cast("Any", told)))
         seconds = float(step.args[0]) if step.args else 0.0
-        if step.function_name == "time.sleep":
+        answers = self._answers
+        if isinstance(answers, OrderedAnswers):
+            await answers.wait_for_room()
+            answers.begin(step.call_id)
+            run.sleep(_milliseconds(seconds), lambda at: answers.put(step.call_id, _NOTHING, at))
+            if name == "time.sleep":
+                await answers.wait_for(step.call_id)
+                return await step.resume({"return_value": None})
+        elif name == "time.sleep":
             await asyncio.sleep(seconds)
             return await step.resume({"return_value": None})
-        self._open.add(step.call_id)
-        run.spawn(self._sleep(step.call_id, seconds))
+        else:
+            answers.begin(step.call_id)
+            run.spawn(self._sleep(step.call_id, seconds))
         return await step.resume({"future": ...})
 
     async def _sleep(self, call_id: int, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._answer(call_id, {"return_value": None})
+        self._answers.put(call_id, _NOTHING, None)
 
     async def _call(self, step: AsyncFunctionSnapshot, run: Run) -> Any:
         name = step.function_name
@@ -197,41 +225,37 @@ class MontyWorker:
             # A call of a name that nobody has defined arrives as a call, too.
             message = f"name '{name}' is not defined"
             return await step.resume({"exc_type": "NameError", "message": message})
-        while len(self._open) >= _CALLS_IN_FLIGHT:
-            await self._wait_for_news()
-        self._open.add(step.call_id)
-        run.spawn(self._invoke(step.call_id, step.args, run))
+        await self._answers.wait_for_room()
+        self._answers.begin(step.call_id)
+        self._invoke(step.call_id, step.args, run)
         return await step.resume({"future": ...})
 
-    async def _invoke(self, call_id: int, arguments: tuple[Any, ...], run: Run) -> None:
+    def _invoke(self, call_id: int, arguments: tuple[Any, ...], run: Run) -> None:
         space, name, value, fault = arguments
-        try:
-            if fault:
-                raise BindingRejection(_FAULTS.get(fault, _LOSSY_ARGUMENTS))
-            result = await run.invoke(space, name, lambda: snapshot(value))
-            answer: dict[str, Any] = {"return_value": _crossing(result)}
-        except BindingRejection as rejection:
-            message = rejection.message.encode("utf-8", "backslashreplace").decode()
-            answer = {"exc_type": self._error_types.get(space, "Exception"), "message": message}
-        self._answer(call_id, answer)
 
-    def _answer(self, call_id: int, answer: dict[str, Any]) -> None:
-        self._open.discard(call_id)
-        self._answers[call_id] = answer
-        self._news.set()
+        def reply(answer: Answer, at: int | None) -> None:
+            self._answers.put(call_id, self._settled(space, answer), at)
+
+        if fault:
+            refused: BindingRejection | None = BindingRejection(_FAULTS.get(fault, _LOSSY_ARGUMENTS))
+        else:
+            refused = run.call(space, name, lambda: snapshot(value), reply)
+        if refused is not None:
+            self._answers.refuse(call_id, self._settled(space, refused))
+
+    def _settled(self, space: str, answer: Answer) -> Settled:
+        """Put an answer as the interpreter takes it."""
+        if not isinstance(answer, BindingRejection):
+            try:
+                return {"return_value": _crossing(answer)}
+            except BindingRejection as rejection:
+                answer = rejection
+        message = answer.message.encode("utf-8", "backslashreplace").decode()
+        return {"exc_type": self._error_types.get(space, "Exception"), "message": message}
 
     async def _deliver(self, step: AsyncFutureSnapshot) -> Any:
-        """Wait for answers that the program waits for, and hand over all there are, in their order."""
-        wanted = set(step.pending_call_ids)
-        while not (ready := [call_id for call_id in self._answers if call_id in wanted]):
-            if not wanted & self._open:
-                raise _StuckError
-            await self._wait_for_news()
-        return await step.resume({call_id: self._answers.pop(call_id) for call_id in ready})
-
-    async def _wait_for_news(self) -> None:
-        self._news.clear()
-        await self._news.wait()
+        """Hand over answers that the program waits for."""
+        return await step.resume(cast("Any", await self._answers.take(set(step.pending_call_ids))))
 
     # ── the process ───────────────────────────────────────────────────────────
 
@@ -295,10 +319,6 @@ def _take_exit_status(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-class _StuckError(Exception):
-    """The program waits for calls, and none of them is under way."""
-
-
 def _outcome(output: Any) -> Outcome:
     """Read what the last line of the program's wrapper gave."""
     if not isinstance(output, list) or len(cast("list[Any]", output)) != 2:
@@ -309,6 +329,11 @@ def _outcome(output: Any) -> Outcome:
     if fault:
         return Outcome(error=_INVALID_OUTPUT)
     return Outcome() if value is None else Outcome(load=lambda: snapshot(value))
+
+
+def _milliseconds(seconds: float) -> float:
+    """Make a timer's length one that a host can keep; what is no number is no time at all."""
+    return min(max(seconds * 1000, 0.0), LONGEST_SLEEP) if seconds == seconds else 0.0
 
 
 def _crossing(value: JsonValue) -> Any:
