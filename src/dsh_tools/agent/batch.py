@@ -80,7 +80,7 @@ async def run_batch(agent: Agent, calls: Sequence[PendingCall], signal: AbortSig
             record_result(agent.session, call.block, call.event, call.result)
             continue
         block, parked = call.block, call.parked
-        durable = None if keeper is None else keeper.new_call(agent.session, parked)
+        durable = None if keeper is None else keeper.new_call(agent.session, parked, call.run)
         # What was approved is what runs: the very arguments that were shown, not the model's text once more.
         arguments = block.arguments if parked is None else parked.arguments
         lane.submit(
@@ -117,7 +117,8 @@ def _record_skipped(log: EventLog, call: PendingCall) -> None:
 async def _park(slot: Slot[PendingCall]) -> CallSuspended:
     """Keep the arguments of a call that was suspended before its body began; a program's state is in its journal."""
     run = slot.run
-    assert run is not None and run.suspension is not None
+    assert run is not None
+    assert run.suspension is not None
     durable = slot.call.durable
     if isinstance(durable, DurableModelCall) and not run.execution.state.body_ran:
         await durable.park(run.execution, run.entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -16,7 +15,7 @@ from ..session import (
     RESUME_REFUSED,
     TOOL_OUTCOME_UNKNOWN,
     Event,
-    Journal,
+    JournalRun,
     JournalService,
     OpenCall,
     OpenEnd,
@@ -50,12 +49,14 @@ class PendingCall(msgspec.Struct, frozen=True):
         block: the call as the model wrote it.
         event: its ``tool/call`` event, where it has begun already.
         parked: its frozen arguments, where it was suspended before its body began.
+        run: what is kept of its program, where it has begun one.
         result: what it ends in without being run.
     """
 
     block: ToolCallBlock
     event: Event | None = None
     parked: ParkedCall | None = None
+    run: JournalRun | None = None
     result: ToolFailure | None = None
 
 
@@ -74,28 +75,27 @@ async def pending_calls(agent: Agent) -> list[PendingCall]:
     service = journal_for(agent)
     if service is None:
         raise SessionError("the calls that wait cannot go on: no journal is kept here", RESUME_REFUSED)
-    log, journal = agent.session, service.journal
-    parked = {call.call_key: call for call in await journal.parked(log.id)}
+    log = agent.session
+    kept = await service.journal.load(log.id)
     found: list[PendingCall] = []
     refusals: list[str] = []
     for call in OpenEnd(log.events).calls:
         if call.call_seq is None:
             found.append(PendingCall(call.block))
             continue
-        kept = parked.get(call.call_seq)
-        result, changes = await _standing(agent, journal, call, call.call_seq, kept)
+        parked, run = kept.parked.get(call.call_seq), kept.runs.get(call.call_seq)
+        result, changes = _standing(agent, call, parked, run)
         refusals += changes
-        found.append(PendingCall(call.block, log.events[call.call_seq], kept, result))
+        found.append(PendingCall(call.block, log.events[call.call_seq], parked, run, result))
     if refusals:
         raise SessionError(f"the turn cannot go on: {'; '.join(refusals)}", RESUME_REFUSED)
     return found
 
 
-async def _standing(
-    agent: Agent, journal: Journal, call: OpenCall, call_key: int, parked: ParkedCall | None
+def _standing(
+    agent: Agent, call: OpenCall, parked: ParkedCall | None, run: JournalRun | None
 ) -> tuple[ToolFailure | None, list[str]]:
     """What becomes of a call that had begun: a result where it must not run, and what keeps it from going on."""
-    run = await journal.find_run(agent.session.id, call_key)
     if run is not None:
         runtime = cast("CodeRuntime | None", agent.ctx.get("code_runtime"))
         if runtime is None:
@@ -120,7 +120,7 @@ def _program(block: ToolCallBlock) -> str:
         arguments: Any = parse_json(block.arguments)
     except HarnessError:
         return ""
-    code = arguments.get("code") if isinstance(arguments, dict) else None
+    code: object = cast("dict[str, object]", arguments).get("code") if isinstance(arguments, dict) else None
     return code if isinstance(code, str) else ""
 
 

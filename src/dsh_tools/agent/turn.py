@@ -77,9 +77,7 @@ async def run_turn(agent: Agent, signal: AbortSignal, pending: Sequence[PendingC
     return reason
 
 
-async def _run_steps(
-    agent: Agent, turn: int, signal: AbortSignal, pending: Sequence[PendingCall]
-) -> TurnEndReason:
+async def _run_steps(agent: Agent, turn: int, signal: AbortSignal, pending: Sequence[PendingCall]) -> TurnEndReason:
     log = agent.session
     end: TurnEndReason = Completed()
     for step in range(1, agent.config.max_steps + 1):

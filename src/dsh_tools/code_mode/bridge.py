@@ -83,7 +83,7 @@ class Bridge:
         self._log = DispatchLog(recorder, tools.service.bus, execution)
         self._lane: CallLane[SubCall] = CallLane(tools, self, max_parallel=self._most, signal=self._signal)
         self._prefix = f"{execution.call_id}:code:"
-        self._submitted = 0
+        self._submitted: int = 0
         self._open: dict[SubCall, str] = {}
         self.active = True
 

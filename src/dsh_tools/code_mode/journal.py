@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from ..tools.registered import RegisteredTool
     from ..tools.visibility import View
 
-__all__ = ["DurableProgram", "JournalStep", "ProgramFacts", "ProgramJournal", "StepKind", "StepState", "program_facts", "schema_digest"]
+__all__ = [
+    "DurableProgram",
+    "JournalStep",
+    "ProgramFacts",
+    "ProgramJournal",
+    "StepKind",
+    "StepState",
+    "program_facts",
+    "schema_digest",
+]
 
 StepKind = Literal["call", "timer"]
 StepState = Literal["started", "value", "error"]
@@ -118,7 +127,11 @@ class ProgramJournal(Protocol):
         ...
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
-        """Say that the program does not run any more. A suspended one is durable when this returns."""
+        """Say that the program has been suspended or has ended. A suspended one is durable when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the journal; it can be opened again."""
         ...
 
 

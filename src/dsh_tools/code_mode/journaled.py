@@ -95,7 +95,9 @@ class JournaledBridge(Bridge):
         self.call_key = durable.call_key
         self._journal = journal
         self._recorded = {step.number: step for step in journal.steps}
-        told = sorted((step for step in journal.steps if step.delivery is not None), key=lambda step: step.delivery or 0)
+        told = sorted(
+            (step for step in journal.steps if step.delivery is not None), key=lambda step: step.delivery or 0
+        )
         self._to_tell: deque[JournalStep] = deque(told)
         self._told = len(told)
         self._clock = journal.started_at
@@ -114,9 +116,15 @@ class JournaledBridge(Bridge):
             Exception: the runtime failed, the log or the journal did not take an entry.
         """
         try:
+            return await self._run(runtime, program)
+        finally:
+            self._journal.close()
+
+    async def _run(self, runtime: CodeRuntime, program: str) -> CodeRunResult:
+        try:
             result = await super().run(runtime, program)
         finally:
-            for timer in self._timers:
+            for timer in tuple(self._timers):
                 timer.cancel()
         suspended = self._lane.suspended
         if suspended is not None and suspended.run is not None and suspended.run.suspension is not None:
@@ -271,7 +279,7 @@ class JournaledBridge(Bridge):
     # ── telling the program ───────────────────────────────────────────────────
 
     def _settle(self, step: _Step, state: StepState, outcome: Any, inherited: Any) -> asyncio.Future[None] | None:
-        """Keep what came of a step, and then tell the program. What is returned, if it is a future, is to be awaited."""
+        """Keep what came of a step, and then tell the program. A future that is returned is to be awaited."""
         self._told += 1
         self._clock = max(self._clock, time.time_ns() // 1_000_000)
         settled = JournalStep(

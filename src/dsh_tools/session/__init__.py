@@ -44,7 +44,7 @@ from .call_records import (
 from .durability import DurabilityPlugin, checkpoint
 from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService
 from .events import Event, Replace, SessionHeader
-from .journal import Journal, JournalRun, ParkedCall, journal_of, new_run
+from .journal import Journal, JournalContents, JournalRun, ParkedCall, journal_of, new_run
 from .jsonl import dump_jsonl, load_jsonl, read_jsonl, write_jsonl
 from .log import EventLog
 from .memory import MemoryStore
@@ -86,11 +86,12 @@ __all__ = [
     "EventLog",
     "EventVocabulary",
     "GivenApproval",
-    "Measured",
     "Journal",
+    "JournalContents",
     "JournalPlugin",
     "JournalRun",
     "JournalService",
+    "Measured",
     "MemoryStore",
     "OpenCall",
     "OpenDispatch",

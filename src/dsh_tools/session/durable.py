@@ -19,12 +19,12 @@ from ..code_mode import DurableProgram, ProgramFacts, ProgramJournal, schema_dig
 from ..errors import SessionError
 from ..json_value import digest
 from ..tools.registered import RegisteredTool
-from .events import CodeDispatch, CodeDispatchStart, Event
-from .journal import Journal, ParkedCall, journal_of, new_run
+from .events import CodeDispatch, CodeDispatchStart, Event, ToolResultRecord
+from .journal import Journal, JournalRun, ParkedCall, journal_of, new_run
 from .log import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Collection, Sequence
 
     from ..kernel.context import Context
     from ..tools.execution import ToolExecution
@@ -42,12 +42,16 @@ class DurableModelCall(DurableProgram):
         journal: where its state is kept.
         log: the session's log.
         parked: what was kept of the call when it was suspended; None for a call that is new.
+        run: what was kept of its program; None for one that has not begun.
     """
 
-    def __init__(self, journal: Journal, log: EventLog, parked: ParkedCall | None = None) -> None:
+    def __init__(
+        self, journal: Journal, log: EventLog, parked: ParkedCall | None = None, run: JournalRun | None = None
+    ) -> None:
         self._journal = journal
         self._log = log
         self._parked = parked
+        self._run = run
         self.call_key = -1
 
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
@@ -70,13 +74,28 @@ class DurableModelCall(DurableProgram):
 
     async def open_program(self, facts: ProgramFacts) -> ProgramJournal:
         """Begin the journal of a program, or open the one that there is; see ``DurableProgram``."""
-        found = await self._journal.find_run(self._log.id, self.call_key)
-        if found is not None:
-            changes = found.facts.changes(facts)
-            if changes:
-                raise SessionError(f"the program cannot go on: {'; '.join(changes)}", RESUME_REFUSED)
-        logged = {} if found is None else dispatches_since(self._log.events, self.call_key)
-        return await self._journal.open_run(self._log.id, self.call_key, found or new_run(facts), logged)
+        session_id, run = self._log.id, self._run
+        if run is None:
+            over = _all_answered(self._log, await self._journal.known(session_id))
+            return await self._journal.begin_run(session_id, self.call_key, new_run(facts), drop_others=over)
+        changes = run.facts.changes(facts)
+        if changes:
+            raise SessionError(f"the program cannot go on: {'; '.join(changes)}", RESUME_REFUSED)
+        logged = dispatches_since(self._log.events, self.call_key)
+        return await self._journal.reopen_run(session_id, self.call_key, run, logged)
+
+
+def _all_answered(log: EventLog, calls: Collection[int]) -> bool:
+    """Whether the store has the results of all these calls, so that nothing of them is needed any more."""
+    if not calls:
+        return False
+    left = set(calls)
+    events = log.events
+    for seq in range(min(calls) + 1, log.stored_length):
+        event = events[seq]
+        if event.type == ToolResultRecord.event_type and event.source_event_seqs is not UNSET:
+            left.difference_update(event.source_event_seqs)
+    return not left
 
 
 def dispatches_since(events: Sequence[Event], call_key: int) -> dict[str, Event | None]:
@@ -104,9 +123,11 @@ class JournalService:
         """
         return log.is_stored and log.header.delegation_depth is UNSET
 
-    def new_call(self, log: EventLog, parked: ParkedCall | None = None) -> DurableModelCall:
+    def new_call(
+        self, log: EventLog, parked: ParkedCall | None = None, run: JournalRun | None = None
+    ) -> DurableModelCall:
         """Return who keeps one call of the model."""
-        return DurableModelCall(self.journal, log, parked)
+        return DurableModelCall(self.journal, log, parked, run)
 
 
 class JournalPlugin:

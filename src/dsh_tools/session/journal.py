@@ -17,7 +17,7 @@ import msgspec
 
 from ..code_mode import JournalStep, ProgramFacts, ProgramJournal
 
-__all__ = ["Journal", "JournalRun", "ParkedCall", "RunState", "journal_of", "new_run"]
+__all__ = ["Journal", "JournalContents", "JournalRun", "ParkedCall", "RunState", "journal_of", "new_run"]
 
 RunState = Literal["running", "suspended", "done"]
 
@@ -60,37 +60,18 @@ class ParkedCall(msgspec.Struct, frozen=True):
     state: Literal["parked", "started"] = "parked"
 
 
+class JournalContents(msgspec.Struct):
+    """All that a journal has of one session, by the place of the call."""
+
+    runs: dict[int, JournalRun] = {}
+    parked: dict[int, ParkedCall] = {}
+
+
 class Journal(Protocol):
     """The journals of the sessions in one store. Sessions and calls are named by id and ``call_key``."""
 
-    async def open_run(
-        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
-    ) -> ProgramJournal:
-        """Begin the journal of a program, or open the one that there is; ``run`` is what a new one begins with.
-
-        Raises:
-            SessionError: ``STORE_FAILED``.
-        """
-        ...
-
-    async def find_run(self, session_id: str, call_key: int) -> JournalRun | None:
-        """Return what is known of a program, or None.
-
-        Raises:
-            SessionError: ``STORE_FAILED``, ``CORRUPT_LOG``.
-        """
-        ...
-
-    async def park(self, session_id: str, call: ParkedCall) -> None:
-        """Keep a call that waits, or its new state; durable when this returns.
-
-        Raises:
-            SessionError: ``STORE_FAILED``.
-        """
-        ...
-
-    async def parked(self, session_id: str) -> list[ParkedCall]:
-        """Return the calls of a session that have been parked, by their place.
+    async def load(self, session_id: str) -> JournalContents:
+        """Return what is kept of a session.
 
         Raises:
             SessionError: ``STORE_FAILED``, ``CORRUPT_LOG``.
@@ -98,7 +79,35 @@ class Journal(Protocol):
         ...
 
     async def known(self, session_id: str) -> Collection[int]:
-        """Return the ``call_key`` of each program and parked call of a session.
+        """Return the ``call_key`` of each program and parked call that is kept of a session.
+
+        Raises:
+            SessionError: ``STORE_FAILED``.
+        """
+        ...
+
+    async def begin_run(
+        self, session_id: str, call_key: int, run: JournalRun, *, drop_others: bool = False
+    ) -> ProgramJournal:
+        """Begin the journal of a program; with ``drop_others`` nothing else of the session is needed any more.
+
+        Raises:
+            SessionError: ``STORE_FAILED``.
+        """
+        ...
+
+    async def reopen_run(
+        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
+    ) -> ProgramJournal:
+        """Go on with the journal of a program, which :meth:`load` gave; ``logged`` is that of the program's journal.
+
+        Raises:
+            SessionError: ``STORE_FAILED``.
+        """
+        ...
+
+    async def park(self, session_id: str, call: ParkedCall) -> None:
+        """Keep a call that waits, or its new state; durable when this returns.
 
         Raises:
             SessionError: ``STORE_FAILED``.
@@ -114,7 +123,7 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Make durable what is not, and let go of everything."""
+        """Let go of everything."""
         ...
 
 

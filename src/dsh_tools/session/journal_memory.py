@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from ..code_mode import JournalStep
-from .journal import JournalRun, ParkedCall, RunState
+from .journal import JournalContents, JournalRun, ParkedCall, RunState
 
 __all__ = ["MemoryJournal"]
 
@@ -21,31 +21,38 @@ class MemoryJournal:
         self._runs: dict[tuple[str, int], _MemoryRun] = {}
         self._parked: dict[tuple[str, int], ParkedCall] = {}
 
-    async def open_run(
-        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
-    ) -> _MemoryRun:
-        """Begin or open the journal of a program; see :meth:`Journal.open_run`."""
-        found = self._runs.setdefault((session_id, call_key), _MemoryRun(run))
-        found.logged = logged
-        found.state = "running"
-        return found
-
-    async def find_run(self, session_id: str, call_key: int) -> JournalRun | None:
-        """Return what is known of a program."""
-        found = self._runs.get((session_id, call_key))
-        return None if found is None else found.as_run()
-
-    async def park(self, session_id: str, call: ParkedCall) -> None:
-        """Keep a call that waits."""
-        self._parked[(session_id, call.call_key)] = call
-
-    async def parked(self, session_id: str) -> list[ParkedCall]:
-        """Return the parked calls of a session."""
-        return [call for (owner, _), call in sorted(self._parked.items()) if owner == session_id]
+    async def load(self, session_id: str) -> JournalContents:
+        """Return what is kept of a session."""
+        return JournalContents(
+            {key: run.as_run() for (owner, key), run in self._runs.items() if owner == session_id},
+            {key: call for (owner, key), call in self._parked.items() if owner == session_id},
+        )
 
     async def known(self, session_id: str) -> set[int]:
         """Return the places of all calls that are known."""
         return {key for owner, key in (*self._runs, *self._parked) if owner == session_id}
+
+    async def begin_run(
+        self, session_id: str, call_key: int, run: JournalRun, *, drop_others: bool = False
+    ) -> _MemoryRun:
+        """Begin the journal of a program."""
+        if drop_others:
+            await self.forget(session_id)
+        begun = self._runs[(session_id, call_key)] = _MemoryRun(run)
+        return begun
+
+    async def reopen_run(
+        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
+    ) -> _MemoryRun:
+        """Go on with the journal of a program."""
+        found = self._runs[(session_id, call_key)]
+        found.logged = logged
+        found.state = "running"
+        return found
+
+    async def park(self, session_id: str, call: ParkedCall) -> None:
+        """Keep a call that waits."""
+        self._parked[(session_id, call.call_key)] = call
 
     async def forget(self, session_id: str) -> None:
         """Remove all that is kept of a session."""
@@ -84,6 +91,9 @@ class _MemoryRun:
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
         self.state = state
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def as_run(self) -> JournalRun:
         return msgspec.structs.replace(self._run, state=self.state, steps=self.steps)

@@ -1,4 +1,4 @@
-"""Sessions in one SQLite file: the default store. Journals of programs stand in another one beside it.
+"""Sessions in one SQLite file: the default store. Journals of programs stand in a folder beside it.
 
 The file is in write-ahead mode: readers see the last committed batch and never wait for a writer.
 Each batch is one transaction, so a process that dies leaves whole batches only. Writing and
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ..errors import SessionError
 from .events import Event, SessionHeader
-from .journal_sqlite import SqliteJournal
+from .journal_file import FileJournal
 from .lockfile import FileLock
 from .sqlite_file import SqliteFile, Synchronous, as_session_error
 from .store import SessionSummary, StoredSession, check_session_id
@@ -43,9 +43,9 @@ class SqliteStore:
         self._writing = _Lane(self._path, synchronous, "dsh-session-write", read_only)
         self._reading = _Lane(self._path, synchronous, "dsh-session-read", read_only)
         self._writers: set[_SqliteWriter] = set()
-        self._journal = None if read_only else SqliteJournal(self._path.with_name(self._path.name + ".programs"))
+        self._journal = None if read_only else FileJournal(self._path.with_name(self._path.name + ".programs"))
 
-    def journal(self) -> SqliteJournal | None:
+    def journal(self) -> FileJournal | None:
         """Return the journals of the sessions here; a store that only reads has none."""
         return self._journal
 

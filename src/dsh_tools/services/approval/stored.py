@@ -50,9 +50,7 @@ async def answer_question(
     """
     if outcome not in ("allowed-once", "rejected"):
         raise ApprovalError(f"{outcome!r} is no answer to a question that waits", "INVALID_ANSWER")
-    decided = ApprovalDecided(
-        question_id, outcome, UNSET if reason is None else reason, by=by
-    )
+    decided = ApprovalDecided(question_id, outcome, UNSET if reason is None else reason, by=by)
     live = sessions.live(session_id)
     if live is not None:
         if live.turn is not None:
@@ -84,9 +82,7 @@ async def _append(log: EventLog, decided: ApprovalDecided, digest: str | None) -
         if event.type == ApprovalAsked.event_type and event.data["id"] == decided.id:
             asked = event.data
         elif event.type == ApprovalDecided.event_type and event.data["id"] == decided.id:
-            raise ApprovalError(
-                f"the question was answered already: {event.data['outcome']}", "ALREADY_ANSWERED"
-            )
+            raise ApprovalError(f"the question was answered already: {event.data['outcome']}", "ALREADY_ANSWERED")
     if asked is None:
         raise ApprovalError(f'session "{log.id}" has no question "{decided.id}"', "UNKNOWN_QUESTION")
     if digest is not None and asked.get("argumentsDigest") != digest:

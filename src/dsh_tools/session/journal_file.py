@@ -1,0 +1,221 @@
+"""Journals in files beside the SQLite file of the sessions: one for each session that has something to keep.
+
+Only the process that has the session's lock uses its journal. A file is open while a program of its
+session runs, and holds only what is needed to go on: when a program begins, and every call before it
+has its result in the log, the file begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ..code_mode import JournalStep, ProgramFacts
+from ..errors import SessionError
+from ..json_value import to_json_text
+from .codec import read_line
+from .entry_file import EntryFile
+from .journal import JournalContents, JournalRun, ParkedCall, RunState
+
+__all__ = ["FileJournal"]
+
+# What an entry is: its text is a JSON array that begins with one of these.
+_RUN: Final = 0
+_STATE: Final = 1
+_STEP: Final = 2
+_PARKED: Final = 3
+
+
+class FileJournal:
+    """A :class:`Journal` in a folder of files; used on one event loop's thread.
+
+    Args:
+        folder: where the files are; it is made with the first one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open: dict[str, EntryFile] = {}
+        self._running: dict[str, int] = {}
+
+    async def load(self, session_id: str) -> JournalContents:
+        """Return what is kept of a session."""
+        with self._reading(session_id) as file:
+            return JournalContents() if file is None else _contents(file)
+
+    async def known(self, session_id: str) -> set[int]:
+        """Return the places of all calls that something is kept of."""
+        with self._reading(session_id) as file:
+            return set() if file is None else {number for number, _ in file.read()}
+
+    async def begin_run(
+        self, session_id: str, call_key: int, run: JournalRun, *, drop_others: bool = False
+    ) -> _FileRun:
+        """Begin the journal of a program; see :meth:`Journal.begin_run`."""
+        if drop_others:
+            with self._errors(session_id):
+                self._opened(session_id).clear()
+        facts = run.facts
+        described = [facts.language, facts.runtime, facts.program, dict(facts.tools)]
+        return self._run(session_id, call_key, run, {}, [_RUN, *described, run.seed, run.started_at])
+
+    async def reopen_run(
+        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
+    ) -> _FileRun:
+        """Go on with the journal of a program; see :meth:`Journal.reopen_run`."""
+        return self._run(session_id, call_key, run, logged, [_STATE, "running"])
+
+    def _run(
+        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None], entry: list[Any]
+    ) -> _FileRun:
+        with self._errors(session_id):
+            file = self._opened(session_id)
+            file.append(call_key, _text(entry))
+        self._running[session_id] = self._running.get(session_id, 0) + 1
+        return _FileRun(self, session_id, file, call_key, run, logged)
+
+    async def park(self, session_id: str, call: ParkedCall) -> None:
+        """Keep a call that waits; see :meth:`Journal.park`."""
+        entry = [_PARKED, call.name, call.arguments, call.arguments_digest, call.schema, call.state]
+        with self._errors(session_id):
+            file = self._opened(session_id)
+            file.append(call.call_key, _text(entry))
+            await self.sync(session_id, file)
+        self._release(session_id)
+
+    async def forget(self, session_id: str) -> None:
+        """Remove all that is kept of a session."""
+        with self._errors(session_id):
+            file = self._open.get(session_id)
+            if file is not None:
+                file.clear()
+            else:
+                self._path(session_id).unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """Close the files."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    async def sync(self, session_id: str, file: EntryFile) -> None:
+        """Wait for the disk in a thread, so that the loop goes on; a caller that is cancelled waits, too."""
+        waiting = asyncio.get_running_loop().run_in_executor(None, file.sync)
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            await asyncio.wait([waiting])
+            raise
+
+    def ended(self, session_id: str) -> None:
+        """Close the file of a session whose last program has ended."""
+        self._running[session_id] -= 1
+        self._release(session_id)
+
+    def _release(self, session_id: str) -> None:
+        if not self._running.get(session_id):
+            self._running.pop(session_id, None)
+            file = self._open.pop(session_id, None)
+            if file is not None:
+                file.close()
+
+    @contextmanager
+    def _reading(self, session_id: str) -> Generator[EntryFile | None]:
+        """Give out a session's file, without making one."""
+        with self._errors(session_id):
+            there = session_id in self._open or self._path(session_id).exists()
+            yield self._opened(session_id) if there else None
+        self._release(session_id)
+
+    def _opened(self, session_id: str) -> EntryFile:
+        file = self._open.get(session_id)
+        if file is None:
+            file = self._open[session_id] = EntryFile(self._path(session_id))
+        return file
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / hashlib.sha256(session_id.encode()).hexdigest()[:32]
+
+    @contextmanager
+    def _errors(self, session_id: str) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SessionError(
+                f'the journal of session "{session_id}" failed: {error.strerror or error}', "STORE_FAILED"
+            ) from error
+
+
+class _FileRun:
+    """The journal of one program in a :class:`FileJournal`."""
+
+    def __init__(
+        self,
+        journal: FileJournal,
+        session_id: str,
+        file: EntryFile,
+        call_key: int,
+        run: JournalRun,
+        logged: Mapping[str, object | None],
+    ) -> None:
+        self._journal = journal
+        self._session_id = session_id
+        self._append = file.append
+        self._file = file
+        self._key = call_key
+        self.seed = run.seed
+        self.started_at = run.started_at
+        self.steps: Sequence[JournalStep] = run.steps
+        self.logged = logged
+
+    def write(self, step: JournalStep) -> asyncio.Future[None] | None:
+        entry: list[Any] = [_STEP, step.number, step.kind, step.name, step.arguments, step.state]
+        if step.state != "started":
+            entry += (step.delivery, step.at, step.outcome, step.inherited)
+        try:
+            self._append(self._key, _text(entry))
+        except OSError as error:
+            raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
+        return None
+
+    async def end(self, state: Literal["suspended", "done"]) -> None:
+        try:
+            self._append(self._key, _text([_STATE, state]))
+            if state == "suspended":
+                await self._journal.sync(self._session_id, self._file)
+        except OSError as error:
+            raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
+
+    def close(self) -> None:
+        self._journal.ended(self._session_id)
+
+
+def _contents(file: EntryFile) -> JournalContents:
+    found = JournalContents()
+    steps: dict[int, dict[int, JournalStep]] = {}
+    for key, text in file.read():
+        entry: Any = read_line(text)
+        kind, values = entry[0], entry[1:]
+        if kind == _RUN:
+            found.runs[key] = JournalRun(ProgramFacts(*values[:4]), *values[4:])
+        elif kind == _STATE:
+            state: RunState = values[0]
+            found.runs[key] = msgspec.structs.replace(found.runs[key], state=state)
+        elif kind == _STEP:
+            steps.setdefault(key, {})[values[0]] = JournalStep(*values)
+        elif kind == _PARKED:
+            found.parked[key] = ParkedCall(key, *values)
+    for key, by_number in steps.items():
+        ordered = [by_number[number] for number in sorted(by_number)]
+        found.runs[key] = msgspec.structs.replace(found.runs[key], steps=ordered)
+    return found
+
+
+def _text(entry: list[Any]) -> bytes:
+    return to_json_text(entry).encode()
