@@ -36,7 +36,7 @@ from ..session.call_records import (
 from ..tools.events import TOOL_RESULT, TOOL_SUSPENDED
 from ..tools.result import ToolSuccess
 from ..tools.trace import CallTrace
-from .approval import APPROVAL_ASKED, APPROVAL_DECIDED, ApprovalAnswer, ApprovalRequest
+from .approval import APPROVAL_ASKED, APPROVAL_DECIDED, APPROVAL_SUSPENDED, ApprovalAnswer, ApprovalRequest
 
 if TYPE_CHECKING:
     from ..content import Content
@@ -75,6 +75,7 @@ class CallRecordPlugin:
         ctx.effect(lambda: ctx.tools.service.trace_with(records.begin), "call records")
         ctx.on(APPROVAL_ASKED, records.asked)
         ctx.on(APPROVAL_DECIDED, records.decided)
+        ctx.on(APPROVAL_SUSPENDED, records.parked)
         ctx.on(TOOL_SUSPENDED, records.suspended)
         ctx.on(TOOL_RESULT, records.settled)
 
@@ -113,6 +114,16 @@ def _place_of(log: EventLog, call: ToolCall) -> int | None:
     return last.seq if same else None
 
 
+def _logged_times(log: EventLog, question: str) -> tuple[float, float]:
+    """When a question of an earlier turn was asked and answered."""
+    times = [
+        float(event.time)
+        for event in log.events
+        if event.type in ("approval/asked", "approval/decided") and event.data["id"] == question
+    ]
+    return (times[0], times[-1]) if times else (_now(), _now())
+
+
 class _Records:
     def __init__(self, service: ToolService) -> None:
         self._policies = service.policies
@@ -137,15 +148,15 @@ class _Records:
 
     def decided(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         """Note how a question ended in the recording of the call that it is about."""
-        now = _now()
-        asked = self._asked.pop(request.id, now)
+        asked = self._asked.pop(request.id, None)
         log: object = getattr(request.agent, "session", None)
         if not isinstance(log, EventLog) or request.call_id is None:
             return
         recordings = self._open.get((log.id, request.call_id))
         if recordings:
             recording = recordings[-1]
-            recording.questions.append((request.id, asked, now))
+            times = _logged_times(log, request.id) if asked is None else (asked, _now())
+            recording.questions.append((request.id, *times))
             recording.approvals.append(
                 GivenApproval(
                     answer.outcome,
@@ -155,6 +166,10 @@ class _Records:
                     _or_unset(request.policy_digest),
                 )
             )
+
+    def parked(self, request: ApprovalRequest) -> None:
+        """Forget a question that is left open for another time."""
+        self._asked.pop(request.id, None)
 
     # ── the end of a call ─────────────────────────────────────────────────────
 

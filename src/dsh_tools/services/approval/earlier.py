@@ -50,11 +50,17 @@ def earlier_of(log: SessionLog, request: ApprovalRequest, before: AskedBefore | 
         again = msgspec.structs.replace(request, id=asked.id)
         return Earlier(again, is_logged=True) if refusal is None else Earlier(request, withdrawn=again)
     if before.outcome == "rejected" and asked.tool_name == request.tool_name:
-        return Earlier(msgspec.structs.replace(request, id=asked.id), ApprovalAnswer("rejected", before.reason))
+        return _answered(request, before)
     if before.outcome != "allowed-once":
         return Earlier(request)
     if refusal is None:
-        return Earlier(msgspec.structs.replace(request, id=asked.id), ApprovalAnswer("allowed-once", before.reason))
+        return _answered(request, before)
     _log.warning('call %s of tool "%s" is asked about again: %s', request.call_id, request.tool_name, refusal)
     reason = refusal if request.reason is None else f"{request.reason}; {refusal}"
     return Earlier(msgspec.structs.replace(request, reason=reason))
+
+
+def _answered(request: ApprovalRequest, before: AskedBefore) -> Earlier:
+    assert before.outcome is not None
+    answer = ApprovalAnswer(before.outcome, before.reason, by=before.by)
+    return Earlier(msgspec.structs.replace(request, id=before.asked.id), answer)

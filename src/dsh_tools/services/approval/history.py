@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...session.protocol import SessionLog
     from .records import ApprovalRequest
 
-__all__ = ["ApprovalHistory", "AskedBefore", "Histories", "open_questions"]
+__all__ = ["ApprovalHistory", "AskedBefore", "Histories", "asked_of_data", "open_questions"]
 
 
 class AskedBefore(msgspec.Struct):
@@ -30,12 +30,14 @@ class AskedBefore(msgspec.Struct):
         asked: the question.
         outcome: how it ended; None while it is open.
         reason: what was said with the answer.
+        by: who answered.
     """
 
     seq: int
     asked: ApprovalAsked
     outcome: Outcome | None = None
     reason: str | None = None
+    by: str | None = None
 
 
 class ApprovalHistory:
@@ -68,13 +70,14 @@ class ApprovalHistory:
         if event.type == ApprovalAsked.event_type:
             self.open[event.data["id"]] = event.data
             if "callId" in event.data and "purpose" not in event.data:
-                question = AskedBefore(event.seq, _asked(event.data))
+                question = AskedBefore(event.seq, asked_of_data(event.data))
                 self._about[event.data["callId"]] = self._questions[event.data["id"]] = question
         elif event.type == ApprovalDecided.event_type:
             asked = self.open.pop(event.data["id"], None)
             question = self._questions.pop(event.data["id"], None)
             if question is not None:
                 question.outcome, question.reason = event.data["outcome"], event.data.get("reason")
+                question.by = event.data.get("by")
             if asked is not None:
                 self.remember(
                     asked["toolName"],
@@ -145,10 +148,10 @@ def open_questions(events: Iterable[Event]) -> list[ApprovalAsked]:
     history = ApprovalHistory()
     for event in events:
         history.read(event)
-    return [_asked(asked) for asked in history.open.values()]
+    return [asked_of_data(asked) for asked in history.open.values()]
 
 
-def _asked(data: Mapping[str, Any]) -> ApprovalAsked:
+def asked_of_data(data: Mapping[str, Any]) -> ApprovalAsked:
     """Return a question's record; its data was checked when it was appended or loaded, and may nest deeply."""
     return ApprovalAsked(
         id=data["id"],

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from msgspec import UNSET
 
 from ...errors import ApprovalError, SessionError
 from ...session.events import ApprovalAsked, ApprovalDecided
+from .binding import Binding
+from .history import asked_of_data
 
 if TYPE_CHECKING:
     from ...session import EventLog, Sessions
@@ -27,6 +30,8 @@ async def answer_question(
     reason: str | None = None,
     *,
     digest: str | None = None,
+    call_id: str | None = None,
+    policy: str | None = None,
     by: str = "store",
 ) -> None:
     """Answer an open question in a session's log; durable when this returns, and acted on when it is resumed.
@@ -41,25 +46,30 @@ async def answer_question(
         outcome: ``allowed-once`` or ``rejected``.
         reason: shown to the model after a refusal.
         digest: the digest of the arguments that whoever answers was shown; None does not compare.
+        call_id: the call that they were shown; None does not compare.
+        policy: the digest of the rules that are in force where they answer (``ctx.tools.policy_digest()``); None
+            leaves that to the resumed call, which does not take a grant under other rules.
         by: who answers, for the record.
 
     Raises:
         ApprovalError: ``UNKNOWN_QUESTION``; ``ALREADY_ANSWERED``, by which outcome; ``OTHER_ARGUMENTS``;
-            ``INVALID_ANSWER``; ``TURN_RUNS`` where the session's turn is running here, and asks by itself.
+            ``STALE_ANSWER`` for another call, or a grant under other rules; ``INVALID_ANSWER``; ``TURN_RUNS`` where
+            the session's turn is running here, and asks by itself.
         SessionError: ``SESSION_NOT_FOUND``; ``SESSION_BUSY`` while another process holds the session.
     """
     if outcome not in ("allowed-once", "rejected"):
         raise ApprovalError(f"{outcome!r} is no answer to a question that waits", "INVALID_ANSWER")
     decided = ApprovalDecided(question_id, outcome, UNSET if reason is None else reason, by=by)
+    shown = _Shown(digest, call_id, policy)
     live = sessions.live(session_id)
     if live is not None:
         if live.turn is not None:
             raise ApprovalError("the session's turn is running; answer where it asks", "TURN_RUNS")
-        await _append(live, decided, digest)
+        await _append(live, decided, shown)
         return
     log = await _opened(sessions, session_id)
     try:
-        await _append(log, decided, digest)
+        await _append(log, decided, shown)
     finally:
         await log.close()
 
@@ -76,16 +86,43 @@ async def _opened(sessions: Sessions, session_id: str) -> EventLog:
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _append(log: EventLog, decided: ApprovalDecided, digest: str | None) -> None:
+class _Shown(msgspec.Struct, frozen=True):
+    """What whoever answers had before their eyes; None for what they don't say."""
+
+    digest: str | None
+    call_id: str | None
+    policy: str | None
+
+    def check(self, session: str, asked: ApprovalAsked, outcome: str) -> None:
+        """Refuse an answer to something else than was asked, and a grant under other rules."""
+        bound = Binding.of_question(session, asked)
+        now = msgspec.structs.replace(
+            bound,
+            **{
+                name: given
+                for name, given in (
+                    ("arguments_digest", self.digest),
+                    ("call_id", self.call_id),
+                    ("policy_digest", self.policy if outcome == "allowed-once" else None),
+                )
+                if given is not None
+            },
+        )
+        refusal = bound.refusal(now)
+        if refusal is not None:
+            other_arguments = bound.arguments_digest != now.arguments_digest
+            raise ApprovalError(refusal, "OTHER_ARGUMENTS" if other_arguments else "STALE_ANSWER")
+
+
+async def _append(log: EventLog, decided: ApprovalDecided, shown: _Shown) -> None:
     asked = None
     for event in log.events:
         if event.type == ApprovalAsked.event_type and event.data["id"] == decided.id:
-            asked = event.data
+            asked = asked_of_data(event.data)
         elif event.type == ApprovalDecided.event_type and event.data["id"] == decided.id:
             raise ApprovalError(f"the question was answered already: {event.data['outcome']}", "ALREADY_ANSWERED")
     if asked is None:
         raise ApprovalError(f'session "{log.id}" has no question "{decided.id}"', "UNKNOWN_QUESTION")
-    if digest is not None and asked.get("argumentsDigest") != digest:
-        raise ApprovalError("the answer is about other arguments than the question", "OTHER_ARGUMENTS")
+    shown.check(log.id, asked, decided.outcome)
     log.append(ApprovalDecided.event_type, decided)
     await log.flush()
