@@ -431,3 +431,14 @@ async def test_paths_start_at_the_sessions_folder(no_leaks: None, tree: Path, mo
         assert (await value_of(ctx, "glob", {"pattern": "*.py"}, agent=agent))["paths"] == ["b.py"]
         assert (await error_of(ctx, "glob", {"pattern": "*", "path": ".."}, agent=agent))[0] == "FS_SANDBOX_DENIED"
         assert (await value_of(ctx, "glob", {"pattern": "*.py"}))["paths"] == ["a.py", "src/b.py"]
+
+
+@pytest.mark.needs("rg")
+async def test_hidden_files_that_fill_the_output_hide_nothing_else(tmp_path: Path):
+    # HOST-218, 222: what an ignore file hides counts for nothing, however much of it there is
+    (tmp_path / ".gitignore").write_text("bundle.js\n")
+    (tmp_path / "bundle.js").write_text("needle\n" * 10_000)
+    (tmp_path / "own.js").write_text("needle\n")
+    async with mounted(SearchPlugin(), root=str(tmp_path), engine="ripgrep", max_raw_bytes=2_000) as ctx:
+        found = await value_of(ctx, "grep", {"pattern": "needle", "include": "*.js"})
+    assert found == {"matches": [{"path": "own.js", "lineNumber": 1, "line": "needle"}]}

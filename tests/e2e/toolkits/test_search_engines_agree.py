@@ -88,7 +88,13 @@ def test_the_same_files_are_hidden(files: dict[str, bytes], ignores: dict[str, l
         files,
         ignores,
         repos,
-        [("glob", {"pattern": "**", "path": path}), ("grep", {"pattern": "needle", "path": path})],
+        [
+            ("glob", {"pattern": "**", "path": path}),
+            ("grep", {"pattern": "needle", "path": path}),
+            ("grep", {"pattern": "needle", "path": path, "include": "*.py"}),
+            ("grep", {"pattern": "needle", "path": path, "include": "**/[xb]*"}),
+            ("grep", {"pattern": "needle", "path": path, "include": "b*"}),
+        ],
     )
 
 

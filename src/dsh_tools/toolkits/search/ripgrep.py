@@ -13,6 +13,7 @@ from ..processes.supervisor import Stream
 from .engine import FileHits, Include, SearchFolder
 from .errors import InvalidPatternError, RawOutputOverflowError, SearchAbortedError, SearchError
 from .globs import normal_pattern
+from .walk import HiddenFiles
 
 if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
@@ -22,6 +23,8 @@ __all__ = ["RipgrepEngine"]
 
 T = TypeVar("T")
 
+_NO_GIT = "--glob=!.git"
+_UNREADABLE = "\ufffd"
 # Ignore files of the tree only: results must not depend on whose machine it is.
 _COMMON = (
     "--no-config",
@@ -32,7 +35,7 @@ _COMMON = (
     "--no-ignore-dot",
     "--no-ignore-exclude",
     "--no-ignore-global",
-    "--glob=!.git",
+    _NO_GIT,
     "--null",
 )
 _GREP = ("--no-heading", "--with-filename", "--line-number", "--no-mmap", "--case-sensitive")
@@ -74,6 +77,11 @@ class RipgrepEngine:
     ) -> list[FileHits]:
         """Return the matching lines; see :class:`Engine`."""
         options = [*_COMMON, *_GREP, f"--regexp={pattern.text}"]
+        name = _name_pattern(include)
+        if folder.only is None and name is not None:
+            found = await self._search_by_glob(folder, options, include, name, signal)
+            if found is not None:
+                return found
         if folder.only is None:
             options += _narrowed(include)
         else:
@@ -81,6 +89,28 @@ class RipgrepEngine:
             options += ["--max-depth=1", "--no-ignore-vcs", *_of_name(_ESCAPED.sub(r"\\\g<0>", folder.only))]
         read = partial(_read_hits, folder.only, include)
         return await self._run(folder, [*options, "--", "./"], read, signal)
+
+    async def _search_by_glob(
+        self, folder: SearchFolder, options: list[str], include: Include | None, name: str, signal: AbortSignal
+    ) -> list[FileHits] | None:
+        """Search the files of a name by ``--glob``, the fast way, and pass over those that an ignore file hides.
+
+        Returns:
+            None where that cannot be said: files that are hidden fill the output, or a name is no text.
+        """
+        arguments = [*options, f"--glob={name}", _NO_GIT, "--", "./"]
+
+        def read(out: str) -> list[FileHits] | None:
+            hits = _read_hits(None, include, out)
+            if any(_UNREADABLE in path for path, _ in hits):
+                return None
+            hidden = HiddenFiles(folder.fd, folder.real)
+            return [hit for hit in hits if hit[0] not in hidden]
+
+        try:
+            return await self._run(folder, arguments, read, signal)
+        except RawOutputOverflowError:
+            return None
 
     async def _run(
         self, folder: SearchFolder, arguments: Sequence[str], read: Callable[[str], T], signal: AbortSignal
@@ -134,8 +164,14 @@ def _cwd(folder: SearchFolder) -> str:
 
 def _narrowed(include: Include | None) -> list[str]:
     """Return options that leave out most of what an include does not want; the rest is left out afterwards."""
+    name = _name_pattern(include)
+    return [] if name is None else _of_name(name)
+
+
+def _name_pattern(include: Include | None) -> str | None:
+    """Return the pattern of the file's name in an include, where ripgrep would read it as we do."""
     last = "" if include is None else normal_pattern(include.text).rpartition("/")[2]
-    return _of_name(last) if _PLAIN.fullmatch(last) and last != "**" else []
+    return last if _PLAIN.fullmatch(last) and last != "**" else None
 
 
 def _of_name(glob: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from .ignore import IgnoreFile, IgnoreStack, parse_ignore_file
 
-__all__ = ["open_regular_at", "walk_files"]
+__all__ = ["HiddenFiles", "open_regular_at", "walk_files"]
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -62,6 +62,59 @@ def _list_folder(top: int, folder: str, outer: IgnoreStack) -> tuple[list[str], 
         return files, folders
     finally:
         os.close(fd)
+
+
+class HiddenFiles:
+    """Tells of single files whether :func:`walk_files` would pass them over.
+
+    Parameters:
+        top: the open folder that paths are relative to.
+        real: its path.
+    """
+
+    def __init__(self, top: int, real: str) -> None:
+        self._top = top
+        self._real = real
+        # What holds in each folder; None where the folder itself is hidden.
+        self._stacks: dict[str, IgnoreStack | None] = {}
+
+    def __contains__(self, path: str) -> bool:
+        stack = self._stack(path[: path.rfind("/") + 1])
+        return stack is None or stack.hides(_bytes_path(path), False)
+
+    def _stack(self, folder: str) -> IgnoreStack | None:
+        missing: list[str] = []
+        while folder not in self._stacks:
+            missing.append(folder)
+            if not folder:
+                break
+            folder = folder[: folder.rfind("/", 0, -1) + 1]
+        for inner in reversed(missing):
+            self._stacks[inner] = (
+                self._look(inner, self._stacks.get(folder)) if inner else self._look("", _above(self._real))
+            )
+            folder = inner
+        return self._stacks[folder]
+
+    def _look(self, folder: str, outer: IgnoreStack | None) -> IgnoreStack | None:
+        if outer is None or (folder and outer.hides(_bytes_path(folder[:-1]), True)):
+            return None
+        try:
+            fd = os.open(folder or ".", _FOLDER_FLAGS, dir_fd=self._top)
+        except OSError:
+            return outer
+        try:
+            return outer.below(_bytes_path(folder), _read_ignore_file(fd), bool(folder) and _has_repository(fd))
+        finally:
+            os.close(fd)
+
+
+def _has_repository(folder: int) -> bool:
+    try:
+        os.stat(_GIT, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def open_regular_at(top: int, path: str) -> int | None:
