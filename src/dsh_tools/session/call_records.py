@@ -25,6 +25,7 @@ __all__ = [
     "CallRecord",
     "CallRecordEvent",
     "GivenApproval",
+    "HowStopped",
     "Measured",
     "ReturnedValue",
     "WhatRan",
@@ -44,7 +45,7 @@ CallEnding: TypeAlias = Literal[
     "aborted",
     "timed-out",
 ]
-"""How a call stopped. ``invalid``: it could not run as it was made. ``denied``: policy, a guard or a person refused
+"""How a call ended. ``invalid``: it could not run as it was made. ``denied``: policy, a guard or a person refused
 it, or one of them failed. ``blocked``: its result was withheld. ``not-started`` and ``aborted``: it was given up
 before, or while, its body ran. ``failed`` is every other failure."""
 
@@ -85,6 +86,18 @@ class WhatRan(msgspec.Struct, frozen=True, rename="camel"):
     attempts: int
 
 
+class HowStopped(msgspec.Struct, frozen=True, rename="camel"):
+    """How a body stopped that was told to.
+
+    Parameters:
+        cause: who told it: ``limit``, ``caller`` or ``cancelled``.
+        ending: how it ended: ``cancelled``, ``raised``, ``returned`` or ``killed``.
+    """
+
+    cause: str
+    ending: str
+
+
 class ReturnedValue(msgspec.Struct, frozen=True, rename="camel"):
     """What came back.
 
@@ -108,12 +121,14 @@ class Measured(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         ended: when it settled.
         consulted_ms: the duration of each one in ``consulted``, in milliseconds, without those it handed on to.
         questions: for each approval the question's id, and when it was asked and answered.
+        stop_seconds: how long a body took to stop that was told to; None where nobody knows.
     """
 
     began: float
     ended: float
     consulted_ms: tuple[float, ...] = ()
     questions: tuple[tuple[str, float, float], ...] = ()
+    stop_seconds: float | None = None
 
 
 class CallRecordEvent(Record, frozen=True, omit_defaults=True):
@@ -139,6 +154,7 @@ class CallRecordEvent(Record, frozen=True, omit_defaults=True):
     consulted: tuple[Consulted, ...] = ()
     approvals: tuple[GivenApproval, ...] = ()
     ran: WhatRan | UnsetType = UNSET
+    stopped: HowStopped | UnsetType = UNSET
 
 
 class CallRecord(msgspec.Struct, frozen=True, eq=False):
@@ -159,7 +175,8 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
         ran: the tool whose body was called; None where none was.
         result: what came back.
         shown_digest: SHA-256 of the content that the model read, as JSON text.
-        ending: how the call stopped.
+        ending: how the call ended.
+        stopped: how its body stopped; None for one that was never told to.
         measured: times, durations and ids that differ from run to run.
         seq: the place of the record in its log.
         call_seq: the place of the call's own event; None for calls that the log does not know.
@@ -179,6 +196,7 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
     result: ReturnedValue
     shown_digest: str
     ending: CallEnding
+    stopped: HowStopped | None
     measured: Measured
     seq: int
     call_seq: int | None = None
@@ -245,6 +263,7 @@ def _read(event: Event, calls: dict[int, Event]) -> CallRecord | None:
         data.result,
         data.shown_digest,
         data.ending,
+        None if data.stopped is UNSET else data.stopped,
         data.measured,
         event.seq,
         None if call is None else call.seq,

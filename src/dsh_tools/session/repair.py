@@ -60,8 +60,11 @@ def repair_drafts(events: Sequence[Event], keep: Collection[int] = ()) -> list[E
 def _close(tail: OpenEnd, keep: Collection[int], seq: int, time: int) -> list[EventDraft]:
     """Return the events that close what is open, from place ``seq`` on."""
     drafts: list[EventDraft] = []
-    calls = [call for call in tail.unanswered if call.call_seq not in keep]
     kept = [call for call in tail.unanswered if call.call_seq in keep]
+    calls = [call for call in tail.unanswered if call.call_seq not in keep]
+    if kept:
+        # Where a turn waits anyway, what was never begun waits with it, and runs in its place.
+        calls = [call for call in calls if call.call_seq is not None]
     kept_ids = {call.block.id for call in kept}
     step, step_open = tail.step, tail.step_open
     if not step_open and any(call.call_seq is not None for call in calls):
