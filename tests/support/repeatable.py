@@ -141,3 +141,11 @@ async def compare(runtime: CodeRuntime, program: str, random: Random) -> tuple[C
         assert replayer.calls == first.calls
         assert again == result
     return result, first
+
+
+async def run_answered(
+    runtime: CodeRuntime, program: str, *answers: tuple[int, int | None], seed: str = "00ff"
+) -> CodeRunResult:
+    """Run a program that gets these answers: to which call, and with which time after the start."""
+    deliveries = [Delivery(number, None, number, None if at is None else START + at) for number, at in answers]
+    return await runtime.run(Replayer(deliveries, None).request(program, seed))

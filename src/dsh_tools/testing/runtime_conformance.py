@@ -41,7 +41,7 @@ from ..code_runtime import (
 from ..errors import CodeRuntimeError
 from ..json_value import depth_of
 from ..kernel import AbortController, AbortSignal
-from .runtime_host import Host, holdings
+from .runtime_host import Host, OrderedHost, holdings
 from .runtime_programs import PROGRAMS
 
 __all__ = ["Host", "MakeRuntime", "RuntimeConformance"]
@@ -81,11 +81,13 @@ class RuntimeConformance:
     # ── the seam ──────────────────────────────────────────────────────────────
 
     async def test_it_says_what_it_is(self, make_runtime: MakeRuntime) -> None:
-        """Language and isolation are labels (CODE-129)."""
+        """Language, isolation and version are labels (CODE-129)."""
         runtime = make_runtime()
         assert isinstance(runtime, CodeRuntime)
         assert isinstance(runtime.language, str)
         assert isinstance(runtime.isolation, str)
+        assert isinstance(runtime.version, str)
+        assert runtime.version == make_runtime().version
 
     async def test_a_program_prints_and_returns(self, make_runtime: MakeRuntime) -> None:
         """Logs in order, and the value (CODE-132)."""
@@ -307,6 +309,30 @@ class RuntimeConformance:
         assert all(result.error is not None for result in results[:3])
         assert all(result.value == {"answer": 42} for result in results[3:])
         assert (await self.run(runtime, "hello")).value == {"answer": 42}
+
+    # ── deterministic programs ────────────────────────────────────────────────
+
+    async def test_the_same_answers_give_the_same_course(self, make_runtime: MakeRuntime) -> None:
+        """Clock, chance and the order of calls come from the request and its answers (D34)."""
+        runtime = make_runtime()
+        program = self.programs(runtime)["repeat"]
+        courses: list[tuple[Any, Any]] = []
+        for order, seed in (((0, 1, 2, 3), "a"), ((0, 1, 2, 3), "a"), ((1, 0, 2, 3), "a"), ((0, 1, 2, 3), "b")):
+            host = OrderedHost(*order)
+            result = await runtime.run(host.request(program, seed))
+            assert result.error is None
+            courses.append((result.value, host.calls))
+        (first, calls), again, (other_order, other_calls), (other_seed, _) = courses
+        assert again == (first, calls)
+        assert first[4] - first[1] in (4, 4000)  # four answers later, in seconds or milliseconds
+        assert [name for name, _ in calls] == ["sleep", "echo", "echo", "echo"]
+        assert [args for _, args in calls[2:]] == ["timer", "after"]
+        assert [args for _, args in other_calls[2:]] == ["after", "timer"]
+        assert other_order == first
+        assert other_seed[1] == first[1]
+        assert other_seed[0] != first[0]
+
+    # ── lifetime ──────────────────────────────────────────────────────────────
 
     async def test_disposal_ends_runs_and_refuses_new_ones(self, make_runtime: MakeRuntime, host: Host) -> None:
         """Disposal is an abort for all (CODE-174)."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from ..code_runtime import BindingNamespace, ErrorClassSpec
+from ..code_runtime import BindingNamespace, CodeRunRequest, Determinism, ErrorClassSpec, HostAnswer
 
-__all__ = ["Host", "holdings"]
+__all__ = ["Host", "OrderedHost", "holdings"]
 
 _TOOL_CALL_ERROR = ErrorClassSpec("ToolCallError", "toolName")
 
@@ -66,6 +66,44 @@ class Host:
             "odd-name": self.echo,
         }
         return BindingNamespace("tools", functions, error)
+
+
+class OrderedHost:
+    """Answers the calls of a deterministic program, timers among them, in the order of these numbers.
+
+    The number of a call is how many came before it. The clock moves by a second with each answer.
+    """
+
+    START = 1_700_000_000_000
+
+    def __init__(self, *order: int) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self._left = list(order)
+        self._owed: dict[int, HostAnswer] = {}
+        self._now = self.START
+
+    def request(self, program: str, seed: str) -> CodeRunRequest:
+        """Return a request with ``tools.echo``, the only function."""
+        space = BindingNamespace("tools", {"echo": lambda args: self._call("echo", args)}, _TOOL_CALL_ERROR)
+        determinism = Determinism(seed, self.START, lambda milliseconds: self._call("sleep", milliseconds))
+        return CodeRunRequest(program, [space], determinism=determinism)
+
+    def _call(self, name: str, args: Any) -> HostAnswer:
+        loop = asyncio.get_running_loop()
+        answer = HostAnswer(loop=loop)
+        self._owed[len(self.calls)] = answer
+        self.calls.append((name, args))
+        loop.call_soon(self._answer)
+        return answer
+
+    def _answer(self) -> None:
+        while self._left and self._left[0] in self._owed:
+            number = self._left.pop(0)
+            answer = self._owed.pop(number)
+            self._now += 1000
+            answer.at = self._now
+            if not answer.done():
+                answer.set_result(self.calls[number][1])
 
 
 def holdings() -> dict[str, int]:

@@ -75,6 +75,13 @@ _TYPESCRIPT: dict[str, str] = {
     "throws_much": 'throw new Error("x".repeat(1000));',
     "leave_something": "globalThis.leftover = 1; Array.prototype.leftover = 1;",
     "find_something": "return globalThis.leftover !== undefined || [].leftover !== undefined;",
+    "repeat": """
+        const early = [Math.random(), Date.now(), crypto.randomUUID()];
+        const sleep = (ms: number) => new Promise((wake) => setTimeout(wake, ms));
+        const both = [sleep(5).then(() => tools.echo("timer")), tools.echo("call").then(() => tools.echo("after"))];
+        await Promise.all(both);
+        return [...early, Math.random(), Date.now()];
+    """,
 }
 
 _PYTHON: dict[str, str] = {
@@ -195,6 +202,18 @@ _PYTHON: dict[str, str] = {
             return leftover is not None
         except NameError:
             return False
+    """,
+    "repeat": """
+        import asyncio, random, time
+        early = [random.random(), time.time(), random.getrandbits(64)]
+        async def timer():
+            await asyncio.sleep(0.005)
+            await tools.echo("timer")
+        async def call():
+            await tools.echo("call")
+            await tools.echo("after")
+        await asyncio.gather(timer(), call())
+        return [*early, random.random(), time.time()]
     """,
 }
 

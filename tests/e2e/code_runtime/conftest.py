@@ -7,7 +7,14 @@ import pytest
 
 pytest.register_assert_rewrite("dsh_tools.testing.runtime_conformance")
 
-from dsh_tools.code_runtime import CodeRunRequest, CodeRunResult, DenoRuntime, MontyRuntime, RuntimeConfig  # noqa: E402
+from dsh_tools.code_runtime import (  # noqa: E402
+    CodeRunRequest,
+    CodeRunResult,
+    CodeRuntime,
+    DenoRuntime,
+    MontyRuntime,
+    RuntimeConfig,
+)
 from dsh_tools.testing.runtime_conformance import Host  # noqa: E402
 
 RunProgram = Callable[..., Awaitable[CodeRunResult]]
@@ -44,3 +51,25 @@ async def python(host: Host) -> AsyncIterator[RunProgram]:
     """Run a Python program with the host functions bound; keywords are fields of the configuration."""
     async for run in _runner(MontyRuntime, host):
         yield run
+
+
+@pytest.fixture
+async def deno() -> AsyncIterator[DenoRuntime]:
+    runtime = DenoRuntime(RuntimeConfig(pool_size=0))
+    yield runtime
+    await runtime.dispose()
+
+
+@pytest.fixture
+async def monty() -> AsyncIterator[MontyRuntime]:
+    runtime = MontyRuntime(RuntimeConfig(pool_size=0))
+    yield runtime
+    await runtime.dispose()
+
+
+@pytest.fixture(params=[DenoRuntime, MontyRuntime])
+async def runtime(request: pytest.FixtureRequest) -> AsyncIterator[CodeRuntime]:
+    """Each runtime."""
+    made: CodeRuntime = request.param(RuntimeConfig(pool_size=0))
+    yield made
+    await made.dispose()
