@@ -49,7 +49,8 @@ class Desk:
         Raises:
             ApprovalError: the outcome or the scope is none that exists, or cannot be remembered.
         """
-        return self._approval.answer(request_id, cast("Outcome", outcome), reason, cast("Remember | None", remember))
+        said, reach = cast("Outcome", outcome), cast("Remember | None", remember)
+        return self._approval.answer(request_id, said, reason, reach, by="page")
 
     def asked(self, request: ApprovalRequest) -> None:
         """Tell the pages of a new question."""

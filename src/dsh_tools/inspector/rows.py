@@ -13,7 +13,7 @@ from msgspec import UNSET
 from ..content import as_content
 from ..errors import HarnessError
 from ..json_value import parse_json
-from ..session import Event
+from ..session import TOOL_RECORD, Event
 from ..tools import PresentedResult, ToolDefinition, view_of_call, view_of_result
 from ..tools.cards import view_to_json
 from .stages import STAGES
@@ -48,6 +48,7 @@ _SHOWN = frozenset(
         "approval/policy",
         "session/end-seed",
         STAGES,
+        TOOL_RECORD,
     }
 )
 
@@ -83,6 +84,9 @@ class Projector:
             presented = PresentedResult(as_content(data["content"]) or (), data["isError"])
             self._view(row, view_of_result(self._find(data["name"]), data["arguments"], presented))
             data = {key: value for key, value in data.items() if key != "arguments"}
+        elif event.type == TOOL_RECORD:
+            # The arguments stand with the call.
+            data = {key: value for key, value in data.items() if key not in ("proposed", "arguments")}
         elif event.type == "assistant/message":
             data = _without_arguments(data)
         row["data"] = data

@@ -29,6 +29,7 @@ from ..session.call_records import (
     CallEnding,
     CallRecordEvent,
     GivenApproval,
+    HowStopped,
     Measured,
     ReturnedValue,
     WhatRan,
@@ -199,6 +200,7 @@ class _Records:
         arguments: Any = execution.arguments
         # Text that is no JSON stands in for arguments that there are none of.
         has_arguments = arguments is not UNSET and not (isinstance(arguments, str) and recording.proposed is arguments)
+        stop = execution.stop
         record = CallRecordEvent(
             execution.call_id,
             execution.root_call_id,
@@ -206,7 +208,13 @@ class _Records:
             _ending(execution, result, recording),
             _returned(result),
             _shown(result.content),
-            Measured(recording.began, _now(), tuple(recording.milliseconds), tuple(recording.questions)),
+            Measured(
+                recording.began,
+                _now(),
+                tuple(recording.milliseconds),
+                tuple(recording.questions),
+                None if stop is None else stop.seconds,
+            ),
             _or_unset(recording.call_seq),
             UNSET,
             UNSET,
@@ -215,6 +223,7 @@ class _Records:
             tuple(recording.consulted),
             tuple(recording.approvals),
             UNSET if recording.tool is None else self._ran(recording.tool, recording.attempts),
+            UNSET if stop is None else HowStopped(stop.cause, stop.ending),
         )
         # Values are added as they are, whatever their depth; the log takes its own copy.
         data = _builtins(record)

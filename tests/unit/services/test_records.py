@@ -27,7 +27,7 @@ from dsh_tools.kernel import AbortController, Context, create_context
 from dsh_tools.messages import record_json
 from dsh_tools.model import ScriptedModel, call, say
 from dsh_tools.pipeline import ToolsPlugin
-from dsh_tools.services import ApprovalPlugin, CallRecordPlugin, PolicyPlugin, always
+from dsh_tools.services import ApprovalPlugin, CallRecordPlugin, PolicyPlugin, TimeoutPlugin, always
 from dsh_tools.session import CallRecord, EventVocabulary, call_records, dump_jsonl, load_jsonl
 from dsh_tools.standard import standard
 from dsh_tools.tools import (
@@ -325,6 +325,25 @@ async def test_calls_that_are_given_up(ctx: Context):
     ctx.tools.register(make_tool("slow", body))
     record = await record_of(ctx, name="slow", signal=running.signal)
     assert (record.ending, record.ran.attempts) == ("aborted", 1)
+    assert (record.stopped.cause, record.stopped.ending) == ("caller", "cancelled")
+
+
+async def test_calls_that_run_out_of_time(ctx: Context):
+    await ctx.plugin(TimeoutPlugin())
+
+    async def body(args: Any, run: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "late"
+        return "in time"
+
+    ctx.tools.register(make_tool("slow", body, timeout_ms=5))
+    record = await record_of(ctx, name="slow")
+    assert (record.ending, record.result.error.code) == ("timed-out", "TOOL_TIMEOUT")
+    assert (record.stopped.cause, record.stopped.ending) == ("limit", "returned")
+    assert record.measured.stop_seconds is not None
+    assert (await record_of(ctx)).stopped is None
 
 
 async def test_a_cancelled_call_leaves_its_record(ctx: Context):

@@ -3,6 +3,7 @@ import { address } from "./api.js";
 import { diffBody } from "./diff.js";
 import { count, duration, h, moment, plain, textNodes } from "./dom.js";
 import { familyOf } from "./highlight.js";
+import { recordFacts, verdictTable } from "./record.js";
 import { jsonBody, textBody } from "./text.js";
 
 export const STATES = {
@@ -227,7 +228,9 @@ function details(item, context) {
       h("dl", { class: "facts" },
         h("dt", {}, "Call"), h("dd", {}, plain(item.callId)),
         h("dt", {}, "Started"), h("dd", {}, moment(item.time)),
-        item.approval ? [h("dt", {}, "Approval"), h("dd", {}, plain(item.approval))] : []),
+        item.approval ? [h("dt", {}, "Approval"), h("dd", {}, plain(item.approval))] : [],
+        recordFacts(item.record)),
+      ...verdictTable(item.record),
       h("p", { class: "label" }, "Arguments"),
       hasArguments ? jsonBody(item.arguments, textOptions(item, context, "arguments"))
         : textBody(String(item.argumentsText ?? ""), { ...textOptions(item, context, "arguments"), label: "Arguments as written" }),

@@ -51,6 +51,7 @@ export class SessionModel {
     else if (type === "tool/result") this.settle(row, this.calls.get(row.call), data.message.content[0]);
     else if (type === "tool/code-dispatch") this.settle(row, this.byId.get(data.subCallId), data);
     else if (type === "tool/stages") this.stages(data);
+    else if (type === "tool/record") this.record(data);
     else if (type.startsWith("approval/")) this.approval(row, type, data);
     else if (type === "model/retry") this.push({ kind: "note", key: `e${row.seq}`, text: `The model failed (${data.code}): ${data.message}. Asked again after ${(data.delayMs / 1000).toFixed(1)} s.`, tone: "warn" });
     else if (type === "turn/end") this.endTurn(row, data.reason);
@@ -112,6 +113,14 @@ export class SessionModel {
   stages(data) {
     const item = this.byId.get(data.callId);
     if (item) item.bodyRan = data.body !== undefined;
+  }
+
+  record(data) {
+    const item = this.calls.get(data.call) ?? this.byId.get(data.callId);
+    if (!item) return;
+    item.record = data;
+    item.bodyRan = data.ran !== undefined;
+    this.touch(item);
   }
 
   approval(row, type, data) {
