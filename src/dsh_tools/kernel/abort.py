@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -32,11 +33,12 @@ class AbortSignal:
     context manager, a signal closes itself at the end of the block.
     """
 
-    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_reason", "_release")
+    __slots__ = ("__weakref__", "_aborted", "_callbacks", "_fired_at", "_reason", "_release")
 
     def __init__(self) -> None:
         self._aborted = False
         self._reason: object = None
+        self._fired_at: float | None = None
         self._callbacks: dict[object, Callable[[], object]] | None = None
         self._release: list[Callable[[], object]] | None = None
 
@@ -58,6 +60,11 @@ class AbortSignal:
     def reason(self) -> object:
         """What the first ``abort(reason)`` gave; None while the signal is open."""
         return self._reason
+
+    @property
+    def fired_at(self) -> float | None:
+        """When the signal fired, in seconds of ``time.monotonic()``; None while it is open."""
+        return self._fired_at
 
     @property
     def callback_count(self) -> int:
@@ -159,6 +166,7 @@ class AbortSignal:
             return
         self._aborted = True
         self._reason = reason
+        self._fired_at = time.monotonic()
         self.close()
         callbacks = self._callbacks
         # One by one, because a callback may remove one that has not run yet.

@@ -102,9 +102,10 @@ class HookBus:
     ``EVERY_SCOPE`` reaches all.
     """
 
-    __slots__ = ("_running", "_tables")
+    __slots__ = ("_followers", "_running", "_tables")
 
     def __init__(self) -> None:
+        self._followers: dict[str, list[Callable[[bool], object]]] = {}
         self._tables: dict[str, _Table] = {}
         self._running: dict[asyncio.Task[None], Listener] = {}
 
@@ -118,7 +119,12 @@ class HookBus:
 
     def add(self, hook: Hook | str, listener: Listener, *, prepend: bool = False) -> None:
         """Put a listener at the end, or at the front with ``prepend`` (HOST-20)."""
-        self._tables.setdefault(_name_of(hook), _Table()).add(listener, prepend)
+        name = _name_of(hook)
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = _Table()
+            self._tell_followers(name, True)
+        table.add(listener, prepend)
 
     def remove(self, hook: Hook | str, listener: Listener) -> None:
         """Take exactly this listener away; one that is gone already is ignored."""
@@ -126,6 +132,29 @@ class HookBus:
         table = self._tables.get(name)
         if table is not None and table.remove(listener):
             del self._tables[name]
+            self._tell_followers(name, False)
+
+    def follow(self, hook: Hook | str, changed: Callable[[bool], object]) -> Callable[[], None]:
+        """Call ``changed`` with whether the hook has any listeners: now, and whenever that changes.
+
+        So whoever dispatches often need not look each time.
+
+        Returns:
+            What ends it; calling it again does nothing.
+        """
+        followers = self._followers.setdefault(_name_of(hook), [])
+        followers.append(changed)
+        changed(_name_of(hook) in self._tables)
+
+        def end() -> None:
+            if changed in followers:
+                followers.remove(changed)
+
+        return end
+
+    def _tell_followers(self, name: str, any_there: bool) -> None:
+        for changed in self._followers.get(name, ()):
+            changed(any_there)
 
     @property
     def listener_count(self) -> int:

@@ -59,6 +59,7 @@ class Runner(Protocol):
     threads: BodyThreads
     processes: BodyProcesses
     mask_errors: bool
+    states_watched: bool
     tracer: Tracer | None
 
     def report_progress(self, execution: ToolExecution, value: object) -> None:

@@ -13,7 +13,7 @@ import pydantic
 from ..errors import RegistrationError, ScopeRequiredError
 from ..kernel.scope import EVERY_SCOPE
 from ..tools.definition import ToolDefinition
-from ..tools.events import TOOL_PROGRESS, TOOLS_CHANGE
+from ..tools.events import TOOL_PROGRESS, TOOL_STATE, TOOLS_CHANGE
 from ..tools.execution import AgentLike, ToolCall, ToolExecution
 from ..tools.registered import ToolSchema, compile_definition
 from ..tools.registry import RESERVED_NAME, ToolRegistry
@@ -92,8 +92,13 @@ class ToolService:
             self.config.max_processes, self.config.spare_processes, self.config.process_grace_ms / 1000
         )
         self.mask_errors = self.config.mask_errors
+        self.states_watched = False
+        self._unfollow = self.bus.follow(TOOL_STATE, self._watch_states)
         self.tracer: Tracer | None = None
         self.policies = PolicyTable()
+
+    def _watch_states(self, observed: bool) -> None:
+        self.states_watched = observed
 
     def for_context(self, context: Context) -> Tools:
         """Return the face of this service for one context; the kernel calls it for ``context.tools``."""
@@ -124,6 +129,7 @@ class ToolService:
 
     async def dispose(self) -> None:
         """End bodies in processes, wait for synchronous ones, and end their threads."""
+        self._unfollow()
         await self.processes.dispose()
         await self.threads.dispose()
 
@@ -203,9 +209,7 @@ class Tools:
         """
         scope = self._context.scope
         names = tuple(rules)
-        return self._context.effect(
-            lambda: self.service.policies.add(name, document, scope, names), f'policy "{name}"'
-        )
+        return self._context.effect(lambda: self.service.policies.add(name, document, scope, names), f'policy "{name}"')
 
     def policy_digest(self, scope: Scope | None = None) -> str | None:
         """Return the digest of the rules declared for ``scope``; None where nobody declared any."""

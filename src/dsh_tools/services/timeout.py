@@ -13,10 +13,11 @@ do not use it up, and a retry mounted before it gets a fresh limit for each atte
 **What the model sees.** Where the limit was up first, the result is
 ``Error: tool call timed out after <n>ms`` with the code ``TOOL_TIMEOUT``, whatever the body
 returned or raised afterwards (HOST-133). Further lines keep the text that the body reported by
-``run.progress("…")`` before the limit, and say whether the body has stopped. It always has: the
-call waits for its body (HOST-134), because a result that says "timed out" while the body goes on
-to change things is worse than a late one. Whoever gives a limit to a synchronous body in a thread
-is refused at registration (D44).
+``run.progress("…")`` before the limit, and say that the body has stopped, and how: whether it ran to
+its end all the same, or had to be killed. It always has stopped: the call waits for its body
+(HOST-134), because a result that says "timed out" while the body goes on to change things is worse
+than a late one. Whoever gives a limit to a synchronous body in a thread is refused at registration
+(D44); a body in a process is killed. The result of a call whose caller gave up says the same.
 
 **Who wins.** The first abort (HOST-135). A caller that gives up before the deadline gets
 ``ABORTED``; one that gives up after it gets the timeout. A timer of another wrapper further out is
@@ -39,23 +40,22 @@ from ..content import TextBlock
 from ..errors import InvalidTimeoutError, ListenerError, ToolTimeoutError
 from ..json_value import js_number
 from ..kernel.abort import MAX_TIMEOUT_SECONDS, AbortController
-from ..tools.events import EXECUTE, TOOL_PROGRESS
+from ..tools.events import EXECUTE
 from ..tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult
+from .stopping import SLOW_TO_STOP_SECONDS, explain_abort, output_lines, stop_line
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..kernel.context import Context
     from ..kernel.hooks import Next
     from ..pipeline.service import Tools
-    from ..tools.execution import CallToken, ToolExecution
+    from ..tools.execution import ToolExecution
 
 __all__ = ["TimeoutConfig", "TimeoutPlugin"]
 
 _log = logging.getLogger("dsh_tools")
 
 _INFO = ErrorInfo("ToolTimeoutError", ToolTimeoutError.default_code)
-_MAX_OUTPUT_CHARS = 16_384
-_SLOW_TO_STOP_SECONDS = 1.0
 
 
 class TimeoutConfig(pydantic.BaseModel):
@@ -75,7 +75,6 @@ class TimeoutPlugin:
         """Mount the wrapper; when the plugin goes, later calls have no limit (HOST-138)."""
         wrapper = _Wrapper(ctx.tools)
         ctx.on(EXECUTE, wrapper.execute)
-        ctx.on(TOOL_PROGRESS, wrapper.note_progress)
 
 
 class _Wrapper:
@@ -83,17 +82,16 @@ class _Wrapper:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._deadlines: dict[CallToken, _Deadline] = {}
 
     async def execute(self, execution: ToolExecution, next: Next[ToolResult]) -> ToolResult:
         """Run the rest of the chain under the limit that the visible definition declares."""
         limit = self._limit_of(execution)
         if limit is None:
-            return await next()
+            result = await next()
+            return explain_abort(execution, result) if result.is_error else result
         callers = execution.signal
         deadline = _Deadline(limit, callers)
         execution.signal = deadline.signal
-        self._deadlines[execution.token] = deadline
         try:
             result = await next()
         except ListenerError:
@@ -102,21 +100,14 @@ class _Wrapper:
             if not deadline.passed:
                 raise
             _log.debug('"%s" failed after its time limit', execution.name, exc_info=error)
-            return deadline.failure()
+            return deadline.failure(execution)
         finally:
             deadline.close()
             execution.signal = callers
-            self._deadlines.pop(execution.token, None)
         if not deadline.passed:
-            return result
+            return explain_abort(execution, result) if result.is_error else result
         deadline.warn_if_slow(execution)
-        return deadline.failure(result)
-
-    def note_progress(self, execution: ToolExecution, value: object) -> None:
-        """Keep what a body reports as text while its limit is not up."""
-        deadline = self._deadlines.get(execution.token)
-        if deadline is not None and isinstance(value, str):
-            deadline.note(value)
+        return deadline.failure(execution, result)
 
     def _limit_of(self, execution: ToolExecution) -> float | None:
         definition = self._tools.get(execution.name, execution.scope)
@@ -136,7 +127,6 @@ class _Deadline:
         self._message = f"tool call timed out after {js_number(limit_ms)}ms"
         self._reason = ToolTimeoutError(self._message)
         self._controller = AbortController()
-        self._output = _Output()
         self._task = asyncio.current_task()
         self._cancellations = 0 if self._task is None else self._task.cancelling()
         self._callers_gave_up = False
@@ -155,23 +145,18 @@ class _Deadline:
         """Whether the limit was up before the caller gave up (HOST-135)."""
         return self.signal.reason is self._reason and not self._callers_gave_up
 
-    def note(self, text: str) -> None:
-        """Keep a piece of output, unless the call has been told to stop already."""
-        if not self.signal.aborted:
-            self._output.add(text)
-
     def close(self) -> None:
         """Clear the timer and let go of the caller's signal (HOST-137)."""
         self._timer.cancel()
         self._detach()
 
-    def failure(self, late: ToolResult | None = None) -> ToolFailure:
+    def failure(self, execution: ToolExecution, late: ToolResult | None = None) -> ToolFailure:
         """Return the timeout's result; ``late`` is what the chain settled with afterwards, if it did."""
-        lines = [f"Error: {self._message}", *self._output.lines()]
-        overrun = self._overrun()
-        lines.append(
-            f"[the tool has stopped, {overrun:.1f} s after the limit]" if overrun else "[the tool has stopped]"
-        )
+        lines = [
+            f"Error: {self._message}",
+            *output_lines(execution, "output before the limit"),
+            stop_line(execution.stop, self._overrun(), "the limit"),
+        ]
         contexts = UNSET if late is None else late.additional_contexts
         content = (TextBlock("\n".join(lines)),)
         return ToolFailure(ErrorDetail(self._message, _INFO), content, additional_contexts=contexts)
@@ -191,7 +176,7 @@ class _Deadline:
         """How many seconds the tool went on after the limit; 0 for the little that stopping takes."""
         if self._overrun_seconds is None:
             late = self._loop.time() - self._ends_at
-            self._overrun_seconds = late if late > _SLOW_TO_STOP_SECONDS else 0.0
+            self._overrun_seconds = late if late > SLOW_TO_STOP_SECONDS else 0.0
         return self._overrun_seconds
 
     def _expire(self) -> None:
@@ -199,37 +184,3 @@ class _Deadline:
         task = self._task
         self._callers_gave_up = task is not None and task.cancelling() > self._cancellations
         self._controller.abort(self._reason)
-
-
-class _Output:
-    """The text a body reported so far; of a long one the end is kept."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._size = 0
-        self._cut = False
-
-    def add(self, text: str) -> None:
-        """Add a piece; a piece that does not end its line gets the line's end."""
-        piece = text if text.endswith("\n") else text + "\n"
-        self._pieces.append(piece)
-        self._size += len(piece)
-        # Not at every piece, so that many small pieces stay cheap.
-        if self._size > 2 * _MAX_OUTPUT_CHARS:
-            self._trim()
-
-    def lines(self) -> list[str]:
-        """Return the lines to show, under a heading; nothing if there is no output."""
-        if not self._pieces:
-            return []
-        self._trim()
-        heading = "[output before the limit; its beginning was cut off]" if self._cut else "[output before the limit]"
-        return [heading, "".join(self._pieces).rstrip("\n")]
-
-    def _trim(self) -> None:
-        if self._size <= _MAX_OUTPUT_CHARS:
-            return
-        kept = "".join(self._pieces)[-_MAX_OUTPUT_CHARS:]
-        self._pieces = [kept]
-        self._size = len(kept)
-        self._cut = True

@@ -13,6 +13,7 @@ from .events import (
     PRE_EXECUTE,
     TOOL_PROGRESS,
     TOOL_RESULT,
+    TOOL_STATE,
     TOOL_SUSPENDED,
     TOOLS_CHANGE,
     Accept,
@@ -30,6 +31,7 @@ from .presenting import view_of_call, view_of_result
 from .registered import RegisteredTool, ToolSchema, compile_definition
 from .registry import RESERVED_NAME, ToolRegistry
 from .result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
+from .stopping import CallStatus, StopReport
 from .typing_aids import ToolOptions
 from .visibility import Mode, View
 
@@ -42,12 +44,14 @@ __all__ = [
     "TOOLS_CHANGE",
     "TOOL_PROGRESS",
     "TOOL_RESULT",
+    "TOOL_STATE",
     "TOOL_SUSPENDED",
     "Accept",
     "AgentLike",
     "Allow",
     "Ask",
     "Block",
+    "CallStatus",
     "CallToken",
     "CallView",
     "Decision",
@@ -65,6 +69,7 @@ __all__ = [
     "RegisteredTool",
     "ResultView",
     "Review",
+    "StopReport",
     "ToolCall",
     "ToolDefinition",
     "ToolExecution",

@@ -13,6 +13,7 @@ from ..kernel.hooks import EmitHook, WaterfallHook
 from ..messages import UserMessage
 from .execution import ToolExecution
 from .result import ToolResult
+from .stopping import CallStatus
 
 __all__ = [
     "CODE_DISPATCH_LOG",
@@ -22,6 +23,7 @@ __all__ = [
     "TOOLS_CHANGE",
     "TOOL_PROGRESS",
     "TOOL_RESULT",
+    "TOOL_STATE",
     "TOOL_SUSPENDED",
     "Accept",
     "Allow",
@@ -106,6 +108,9 @@ TOOL_PROGRESS: EmitHook[ToolExecution, object] = EmitHook("tools/progress")
 
 TOOL_SUSPENDED: EmitHook[ToolExecution] = EmitHook("tools/suspended")
 """Observe that a call waits for a person and ends here without a result; a resumed call is a new execution."""
+
+TOOL_STATE: EmitHook[ToolExecution, CallStatus] = EmitHook("tools/state")
+"""Observe where a call stands: queued, running, stopping, stopped. ``execution.stop`` says how it stopped."""
 
 TOOLS_CHANGE: EmitHook[()] = EmitHook("tools/change")
 """Observe that the set of visible tools may have changed."""

@@ -10,10 +10,12 @@ import msgspec
 from ..content import TextBlock
 from ..messages import MessageSource, UserMessage
 from .blocks import checked_contexts
+from .stopping import PartialOutput
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..kernel.scope import Scope
+    from .stopping import CallStatus, StateListener, StopReport
     from .trace import CallTrace
 
 __all__ = ["AgentLike", "CallState", "CallToken", "DurableCall", "ToolCall", "ToolExecution", "ToolRunContext"]
@@ -154,7 +156,9 @@ class CallState(msgspec.Struct, eq=False):
 
     ``caller_signal`` is the signal captured at entry (PIPE-146); ``cancelled`` is a native
     cancellation of the awaiting task (D30); ``body_ran`` is set just before the body is called (PIPE-199);
-    ``durable`` keeps what is known of the call over the end of the process.
+    ``durable`` keeps what is known of the call over the end of the process. ``body_over`` is set when a body has
+    ended, ``waiting`` while it waits for a thread or process; ``killed`` says that its process had to be, ``stop``
+    how it stopped if it was told to; ``watch`` announces its states. ``output`` is the text that it has reported.
     """
 
     sink: ProgressSink
@@ -166,6 +170,12 @@ class CallState(msgspec.Struct, eq=False):
     frozen: bool = False
     trace: CallTrace | None = None
     durable: DurableCall | None = None
+    body_over: bool = False
+    waiting: bool = False
+    killed: bool = False
+    stop: StopReport | None = None
+    watch: StateListener | None = None
+    output: PartialOutput | None = None
 
 
 class ToolExecution(msgspec.Struct, eq=False):
@@ -200,6 +210,29 @@ class ToolExecution(msgspec.Struct, eq=False):
         return None if self.agent is None else self.agent.scope
 
     @property
+    def status(self) -> CallStatus:
+        """Where the call stands now: ``queued``, ``running``, ``stopping`` or ``stopped``."""
+        state = self.state
+        if state.frozen or state.body_over:
+            return "stopped"
+        if not state.body_ran or state.waiting:
+            return "queued"
+        told = state.cancelled or state.caller_signal.aborted or self.signal.aborted
+        if told or (state.watch is not None and state.watch.stopping_since is not None):
+            return "stopping"
+        return "running"
+
+    @property
+    def stop(self) -> StopReport | None:
+        """How the body stopped, if it was told to; None for all others."""
+        return self.state.stop
+
+    @property
+    def partial_output(self) -> PartialOutput | None:
+        """The text that the body has reported before it was told to stop."""
+        return self.state.output
+
+    @property
     def log_label(self) -> str:
         """How a log line calls this execution (PIPE-181)."""
         return f'tool "{self.name}", call {self.call_id}'
@@ -224,6 +257,15 @@ class ToolExecution(msgspec.Struct, eq=False):
         self.state.concludes = True
 
     def progress(self, value: object) -> None:
-        """Tell observers of ``tools/progress`` how far the body is; ignored once the call has settled."""
-        if not self.state.frozen:
-            self.state.sink.report_progress(self, value)
+        """Tell observers of ``tools/progress`` how far the body is; ignored once the call has settled.
+
+        Text is kept, too: the model reads it if the call is stopped before its end.
+        """
+        state = self.state
+        if state.frozen:
+            return
+        if isinstance(value, str) and not self.signal.aborted:
+            if state.output is None:
+                state.output = PartialOutput()
+            state.output.add(value)
+        state.sink.report_progress(self, value)

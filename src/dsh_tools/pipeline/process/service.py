@@ -83,6 +83,9 @@ class BodyProcesses:
                 worker = self._take()
                 worker.begin(_job(body, execution), call.take)
                 call.worker = worker
+                execution.state.waiting = False
+                if execution.state.watch is not None:
+                    execution.state.watch.begun()
                 remove = fused.add_callback(lambda: worker.stop(self._grace))
                 while not worker.gone.done():
                     try:
@@ -96,9 +99,11 @@ class BodyProcesses:
             finally:
                 self._calls.discard(call)
                 self._admit()
+        end = worker.gone.result()
+        execution.state.killed = fused.aborted and end.killed
         if cancelled is not None:
             raise cancelled
-        return call.outcome(worker.gone.result(), stopped=fused.aborted)
+        return call.outcome(end, stopped=fused.aborted)
 
     async def dispose(self) -> None:
         """End all processes, those of running bodies as well, and wait until nothing of them is left."""

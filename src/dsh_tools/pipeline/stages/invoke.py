@@ -22,6 +22,7 @@ from ...tools.blocks import checked_content, checked_contexts
 from ...tools.events import EXECUTE
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult, ToolSuccess, failure, failure_from
+from ...tools.stopping import StopEnding, report_stop
 from ..cancellation import UNCONTAINED, NativeCancellation, await_under
 from ..run import ABORTED, ABORTED_BEFORE_DISPATCH, Run, abort_outcome, aborted, aborted_result
 from ..threads import NotBegun
@@ -88,15 +89,20 @@ async def _run_body(run: Run) -> ToolResult:
     if entry is None:
         return unknown_tool(run)
     ran_before, state.body_ran = state.body_ran, True
+    if ran_before:
+        state.body_over, state.output = False, None
+    told = False
+    ending: StopEnding = "returned"
     if state.trace is not None:
         state.trace.ran(entry)
     native = NativeCancellation()
     try:
         if state.durable is not None and (noted := state.durable.begin(execution)) is not None:
             await noted
-        if entry.elsewhere:
-            runner = run.runner
-            value = await (runner.threads if entry.imported is None else runner.processes).run(entry, execution)
+        if state.watch is not None:
+            value = await state.watch.attend(_call_body(run, entry), elsewhere=entry.elsewhere)
+        elif entry.elsewhere:
+            value = await _run_elsewhere(run, entry)
         elif signal is NEVER:
             value = entry.execute(execution.arguments, execution)
             if type(value) is CoroutineType or inspect.isawaitable(value):
@@ -107,26 +113,66 @@ async def _run_body(run: Run) -> ToolResult:
         state.body_ran = ran_before
         result: ToolResult = aborted_result(run)
     except asyncio.CancelledError:
+        told, ending = True, "cancelled"
         if native.explains_error:
             state.cancelled = True
             result = ABORTED
         elif state.caller_signal.aborted or signal.aborted:
             result = ABORTED
         else:
+            told = False
             result = failure(f'tool "{execution.name}" raised CancelledError although nobody cancelled it')
+            _log.warning("%s raised CancelledError although nobody cancelled it", execution.log_label)
     except UNCONTAINED as error:
         if state.durable is not None or not isinstance(error, CallSuspended):
             raise
         result = _body_failure(run, error)
     except BaseException as error:
+        told, ending = signal.aborted or state.caller_signal.aborted, "raised"
         result = _body_failure(run, error)
     else:
         result = _checked(run, entry, value)
-        if signal.aborted and not result.is_error:
-            result = ABORTED
+        if signal.aborted:
+            told = True
+            result = result if result.is_error else ABORTED
+    state.body_over = True
     if native.requested:
-        state.cancelled = True
+        state.cancelled = told = True
+    if told:
+        _note_stop(run, signal, ending)
+    if state.watch is not None:
+        state.watch.settled()
     return result
+
+
+def _note_stop(run: Run, signal: AbortSignal, ending: StopEnding) -> None:
+    """Keep how a body stopped that was told to."""
+    state = run.execution.state
+    if state.killed:
+        ending = "killed"
+        _log.warning("%s did not end when it was told to; its process was killed", run.execution.log_label)
+    since = None if state.watch is None else state.watch.stopping_since
+    state.stop = report_stop((signal, state.caller_signal), ending, since)
+
+
+async def _call_body(run: Run, entry: RegisteredTool) -> Any:
+    """Call the body wherever it belongs; for calls whose states are observed."""
+    execution = run.execution
+    if entry.elsewhere:
+        return await _run_elsewhere(run, entry)
+    if execution.signal is not NEVER:
+        return await _run_watched(run, entry)
+    value = entry.execute(execution.arguments, execution)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _run_elsewhere(run: Run, entry: RegisteredTool) -> Any:
+    runner, state = run.runner, run.execution.state
+    state.waiting = True
+    try:
+        return await (runner.threads if entry.imported is None else runner.processes).run(entry, run.execution)
+    finally:
+        state.waiting = False
 
 
 def _checked(run: Run, entry: RegisteredTool, value: Any) -> ToolResult:

@@ -13,8 +13,11 @@ def settle(run: Run) -> ToolResult:
     """End the call: from here on nothing about it changes. Returns the very object the observers saw."""
     execution, result = run.execution, run.result
     assert result is not None
-    execution.state.frozen = True
+    state = execution.state
+    state.frozen = True
     execution.token.retire()
+    if state.watch is not None:
+        state.watch.settled()
     runner = run.runner
     if runner.bus.listeners(TOOL_RESULT, run.scope):
         runner.bus.emit(TOOL_RESULT, execution, result, scope=run.scope)

@@ -17,6 +17,7 @@ from ...tools.registered import RegisteredTool
 from ...tools.registry import RESERVED_NAME
 from ...tools.result import ErrorInfo, ToolFailure, failure, failure_from
 from ..run import ABORTED_BEFORE_DISPATCH, Run, Runner
+from ..states import watch_states
 
 __all__ = ["classify_arguments", "invalid_arguments", "snapshot_call", "unknown_tool"]
 
@@ -81,6 +82,8 @@ def snapshot_call(runner: Runner, call: ToolCall) -> Run:
         fault = fault if fault is not None else _check(entry, arguments)
         if fault is not None:
             run.settle_with(fault, "review")
+    if runner.states_watched:
+        watch_states(runner.bus, run)
     return run
 
 
