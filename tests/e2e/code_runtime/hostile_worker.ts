@@ -65,6 +65,18 @@ const acts: Record<string, () => unknown> = {
     raw(nonce + '{"t":"log","text":"' + "\\ud800".repeat(2) + '"}\n');
     done("last");
   },
+  async timers() {
+    for (let id = 1; id < 4; id++) frame({ t: "sleep", id, ms: 0 });
+    frame({ t: "wake", id: 1 });
+    frame({ t: "wake", id: 99 });
+    frame({ t: "wake", id: 1 });
+    call(2, "late");
+    call(4);
+    done([(await line()).id]);
+  },
+  async floodOfTimers() {
+    for (let id = 1; ; id++) frame({ t: "sleep", id, ms: 2147483647 });
+  },
   async truncated() {
     raw(nonce + '{"t":"done","val');
     await new Promise((r) => setTimeout(r, 50));

@@ -10,7 +10,15 @@ from typing import Any
 import psutil
 import pytest
 
-from dsh_tools.code_runtime import CodeRunError, CodeRunRequest, CodeRunResult, DenoRuntime, RuntimeConfig
+from dsh_tools.code_runtime import (
+    CodeRunError,
+    CodeRunRequest,
+    CodeRunResult,
+    DenoRuntime,
+    Determinism,
+    HostAnswer,
+    RuntimeConfig,
+)
 from dsh_tools.testing.runtime_conformance import Host
 
 from .conftest import RunProgram
@@ -25,9 +33,9 @@ async def hostile(host: Host) -> AsyncIterator[RunProgram]:
     """Let a hostile worker do one of its acts."""
     runtimes: list[DenoRuntime] = []
 
-    async def run(act: str, **config: Any) -> CodeRunResult:
+    async def run(act: str, determinism: Determinism | None = None, **config: Any) -> CodeRunResult:
         runtimes.append(DenoRuntime(RuntimeConfig(**{"pool_size": 0, "max_wall_ms": 60_000, **config}), worker=WORKER))
-        return await runtimes[-1].run(CodeRunRequest(act, [host.namespace()]))
+        return await runtimes[-1].run(CodeRunRequest(act, [host.namespace()], determinism=determinism))
 
     yield run
     for runtime in runtimes:
@@ -175,3 +183,30 @@ async def test_other_runs_are_unaffected(hostile: RunProgram, typescript: RunPro
     )
     assert bad.error is not None
     assert [result.value for result in good] == [{"a": 1}] * 4
+
+
+async def test_an_ordinary_program_has_no_timers_of_the_hosts(hostile: RunProgram, host: Host):
+    # Forged ones use up no number
+    result = await hostile("timers")
+    assert result.value == [2]
+    assert host.calls == [("echo", "late"), ("echo", {})]
+
+
+async def test_forged_timers_are_numbered_like_calls(hostile: RunProgram, host: Host):
+    # CODE-181: a number that is not new is no call; what is forgotten gets no answer, and twice is once
+    slept: list[HostAnswer] = []
+
+    def sleep(_: float) -> HostAnswer:
+        slept.append(HostAnswer(loop=asyncio.get_running_loop()))
+        return slept[-1]
+
+    result = await hostile("timers", Determinism("00", 0, sleep))
+    assert result.value == [4]
+    assert host.calls == [("echo", {})]
+    assert [answer.cancelled() for answer in slept] == [True] * 3
+
+
+async def test_a_flood_of_timers_ends_the_run(hostile: RunProgram):
+    # CODE-184
+    result = await hostile("floodOfTimers", Determinism("00", 0, lambda _: HostAnswer(loop=asyncio.get_running_loop())))
+    assert result.error == CodeRunError("worker-exit", "worker error: too many timers")

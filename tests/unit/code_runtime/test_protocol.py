@@ -15,6 +15,9 @@ from dsh_tools.code_runtime.protocol import (
     LogFrame,
     Payload,
     ReadyFrame,
+    SleepFrame,
+    WakeFrame,
+    at_member,
     failure_reply,
     find_inexact_integer,
     greeting,
@@ -47,6 +50,8 @@ def test_each_frame_is_read_in_its_exact_shape():
     assert parse_frame(frame(t="log", text="x")) == LogFrame("x")
     assert parse_frame(frame(t="fault", message="x")) == FaultFrame("x")
     assert parse_frame(frame(t="idle")) == IdleFrame()
+    assert parse_frame(frame(t="sleep", id=4, ms=250)) == SleepFrame(4, 250)
+    assert parse_frame(frame(t="wake", id=4)) == WakeFrame(4)
     call = parse_frame(b'{"t":"call","id":3,"ns":"tools","name":"echo","args":{"a":[1]}}')
     assert isinstance(call, CallFrame)
     assert (call.id, call.namespace, call.name, call.arguments.value()) == (3, "tools", "echo", {"a": [1]})
@@ -106,6 +111,16 @@ def test_a_worker_cannot_word_the_limit():
         b'{"t":"call","id":1,"ns":[],"name":"b","args":1}',
         b'{"t":"call","id":1,"ns":"a","name":null,"args":1}',
         b'{"t":"call","id":1,"ns":"a","name":"b","args":nope}',
+        b'{"t":"sleep","id":1}',
+        b'{"t":"sleep","ms":1}',
+        b'{"t":"sleep","id":"1","ms":1}',
+        b'{"t":"sleep","id":1,"ms":"1"}',
+        b'{"t":"sleep","id":1,"ms":-1}',
+        b'{"t":"sleep","id":1,"ms":2147483648}',
+        b'{"t":"sleep","id":1,"ms":1e999}',
+        b'{"t":"sleep","id":1,"ms":true,"text":"\\ud800"}',
+        b'{"t":"wake"}',
+        b'{"t":"wake","id":"1"}',
         b'{"t":"done","error":{}}',
         b'{"t":"done","error":"x"}',
         b'{"t":"done","error":{"kind":"exception"}}',
@@ -262,3 +277,8 @@ def test_a_path_through_a_deep_value_is_spelt_once():
         value = [value]
     found = find_inexact_integer(value)  # type: ignore[arg-type]
     assert found is not None and found[0] == "[0]" * 5000
+
+
+def test_a_reply_can_carry_a_time():
+    assert json.loads(success_reply(1, [2], at_member(5))) == {"id": 1, "ok": True, "at": 5, "value": [2]}
+    assert json.loads(failure_reply(1, "no", at_member(None))) == {"id": 1, "ok": False, "at": None, "message": "no"}
