@@ -37,9 +37,9 @@ class _Batch:
     def starting(self, slot: Slot[PendingCall]) -> None:
         event, durable = slot.tag.event, slot.call.durable
         if event is None:
-            event = record_call(self._log, slot.tag.block, journaled=durable is not None)
+            event = record_call(self._log, slot.tag.block)
         if isinstance(durable, DurableModelCall):
-            durable.call_key = event.seq
+            durable.starting(slot.tag.block.name, event.seq)
         self._called[slot] = event
 
     async def committed(self, slot: Slot[PendingCall], result: ToolResult) -> None:

@@ -84,7 +84,8 @@ async def pending_calls(agent: Agent) -> list[PendingCall]:
             found.append(PendingCall(call.block))
             continue
         parked, run = kept.parked.get(call.call_seq), kept.runs.get(call.call_seq)
-        result, changes = _standing(agent, call, parked, run)
+        untouched = call.question is not None or call.call_seq in kept.announced
+        result, changes = _standing(agent, call, parked, run, untouched=untouched)
         refusals += changes
         found.append(PendingCall(call.block, log.events[call.call_seq], parked, run, result))
     if refusals:
@@ -93,9 +94,12 @@ async def pending_calls(agent: Agent) -> list[PendingCall]:
 
 
 def _standing(
-    agent: Agent, call: OpenCall, parked: ParkedCall | None, run: JournalRun | None
+    agent: Agent, call: OpenCall, parked: ParkedCall | None, run: JournalRun | None, *, untouched: bool
 ) -> tuple[ToolFailure | None, list[str]]:
-    """What becomes of a call that had begun: a result where it must not run, and what keeps it from going on."""
+    """What becomes of a call that had begun: a result where it must not run, and what keeps it from going on.
+
+    ``untouched`` is a call whose body has not begun: nobody has allowed it yet, or it is a program without a journal.
+    """
     if run is not None:
         runtime = cast("CodeRuntime | None", agent.ctx.get("code_runtime"))
         if runtime is None:
@@ -110,8 +114,6 @@ def _standing(
             return None, [f'the schema of the tool "{parked.name}" has changed']
         may_run = parked.state == "parked" or entry.definition.idempotent or parked.name == RESERVED_NAME
         return (None if may_run else _UNKNOWN), []
-    # A program without a journal has not begun: its journal comes first. Nor has a call that nobody has allowed.
-    untouched = call.question is not None or (call.journaled and call.block.name == RESERVED_NAME)
     return (None if untouched else _UNKNOWN), []
 
 

@@ -19,6 +19,7 @@ from ..code_mode import DurableProgram, ProgramFacts, ProgramJournal, schema_dig
 from ..errors import SessionError
 from ..json_value import digest
 from ..tools.registered import RegisteredTool
+from ..tools.registry import RESERVED_NAME
 from .events import CodeDispatch, CodeDispatchStart, Event, ToolResultRecord
 from .journal import Journal, JournalRun, ParkedCall, journal_of, new_run
 from .log import EventLog
@@ -54,6 +55,12 @@ class DurableModelCall(DurableProgram):
         self._run = run
         self.call_key = -1
 
+    def starting(self, name: str, call_key: int) -> None:
+        """Take the place of the call in the log; a program is announced, so that it is known if it never begins."""
+        self.call_key = call_key
+        if name == RESERVED_NAME and self._run is None:
+            self._journal.announce(self._log.id, call_key)
+
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
         """Note that the body of a call that was parked is about to be called; a new call is in the log already."""
         parked, self._parked = self._parked, None
@@ -76,7 +83,8 @@ class DurableModelCall(DurableProgram):
         """Begin the journal of a program, or open the one that there is; see ``DurableProgram``."""
         session_id, run = self._log.id, self._run
         if run is None:
-            over = _all_answered(self._log, await self._journal.known(session_id))
+            others = {*await self._journal.known(session_id)} - {self.call_key}
+            over = _all_answered(self._log, others)
             return await self._journal.begin_run(session_id, self.call_key, new_run(facts), drop_others=over)
         changes = run.facts.changes(facts)
         if changes:

@@ -248,10 +248,7 @@ class ModelRetry(Record, frozen=True):
 
 
 class ToolCallRecord(Record, frozen=True):
-    """A call the model asked for; ``arguments`` is its raw text, byte for byte (HOST-118).
-
-    ``journaled`` is there where a journal was kept: a program among those has nothing done before its journal began.
-    """
+    """A call the model asked for; ``arguments`` is its raw text, byte for byte (HOST-118)."""
 
     event_type: ClassVar[str] = "tool/call"
     turn: Ordinal
@@ -259,7 +256,6 @@ class ToolCallRecord(Record, frozen=True):
     call_id: Name
     name: str
     arguments: str
-    journaled: bool | UnsetType = UNSET
 
 
 class ToolResultRecord(Record, frozen=True):

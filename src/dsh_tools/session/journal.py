@@ -61,10 +61,14 @@ class ParkedCall(msgspec.Struct, frozen=True):
 
 
 class JournalContents(msgspec.Struct):
-    """All that a journal has of one session, by the place of the call."""
+    """All that a journal has of one session, by the place of the call.
+
+    ``announced`` are programs that were about to be run; those without a run have not begun.
+    """
 
     runs: dict[int, JournalRun] = {}
     parked: dict[int, ParkedCall] = {}
+    announced: set[int] = set()
 
 
 class Journal(Protocol):
@@ -79,7 +83,15 @@ class Journal(Protocol):
         ...
 
     async def known(self, session_id: str) -> Collection[int]:
-        """Return the ``call_key`` of each program and parked call that is kept of a session.
+        """Return the ``call_key`` of each call that something is kept of.
+
+        Raises:
+            SessionError: ``STORE_FAILED``.
+        """
+        ...
+
+    def announce(self, session_id: str, call_key: int) -> None:
+        """Note that a program is about to be run; a journal that cannot do it at once leaves it.
 
         Raises:
             SessionError: ``STORE_FAILED``.

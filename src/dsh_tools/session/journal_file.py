@@ -30,6 +30,7 @@ _RUN: Final = 0
 _STATE: Final = 1
 _STEP: Final = 2
 _PARKED: Final = 3
+_ANNOUNCED: Final = 4
 
 
 class FileJournal:
@@ -53,6 +54,12 @@ class FileJournal:
         """Return the places of all calls that something is kept of."""
         with self._reading(session_id) as file:
             return set() if file is None else {number for number, _ in file.read()}
+
+    def announce(self, session_id: str, call_key: int) -> None:
+        """Note that a program is about to be run."""
+        with self._errors(session_id):
+            self._opened(session_id).append(call_key, _text([_ANNOUNCED]))
+        self._release(session_id)
 
     async def begin_run(
         self, session_id: str, call_key: int, run: JournalRun, *, drop_others: bool = False
@@ -211,6 +218,8 @@ def _contents(file: EntryFile) -> JournalContents:
             steps.setdefault(key, {})[values[0]] = JournalStep(*values)
         elif kind == _PARKED:
             found.parked[key] = ParkedCall(key, *values)
+        elif kind == _ANNOUNCED:
+            found.announced.add(key)
     for key, by_number in steps.items():
         ordered = [by_number[number] for number in sorted(by_number)]
         found.runs[key] = msgspec.structs.replace(found.runs[key], steps=ordered)

@@ -20,17 +20,23 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._runs: dict[tuple[str, int], _MemoryRun] = {}
         self._parked: dict[tuple[str, int], ParkedCall] = {}
+        self._announced: dict[tuple[str, int], None] = {}
 
     async def load(self, session_id: str) -> JournalContents:
         """Return what is kept of a session."""
         return JournalContents(
             {key: run.as_run() for (owner, key), run in self._runs.items() if owner == session_id},
             {key: call for (owner, key), call in self._parked.items() if owner == session_id},
+            {key for owner, key in self._announced if owner == session_id},
         )
 
     async def known(self, session_id: str) -> set[int]:
         """Return the places of all calls that are known."""
-        return {key for owner, key in (*self._runs, *self._parked) if owner == session_id}
+        return {key for owner, key in (*self._runs, *self._parked, *self._announced) if owner == session_id}
+
+    def announce(self, session_id: str, call_key: int) -> None:
+        """Note that a program is about to be run."""
+        self._announced[(session_id, call_key)] = None
 
     async def begin_run(
         self, session_id: str, call_key: int, run: JournalRun, *, drop_others: bool = False
@@ -56,7 +62,7 @@ class MemoryJournal:
 
     async def forget(self, session_id: str) -> None:
         """Remove all that is kept of a session."""
-        for table in (self._runs, self._parked):
+        for table in (self._runs, self._parked, self._announced):
             for key in [key for key in table if key[0] == session_id]:
                 del table[key]
 

@@ -40,13 +40,11 @@ class OpenCall(msgspec.Struct):
         block: the call as the model wrote it.
         call_seq: the place of its ``tool/call`` event; None where it was never begun.
         question: the id of a question about the call itself that nobody has answered.
-        journaled: a journal was kept when the call began.
     """
 
     block: ToolCallBlock
     call_seq: int | None = None
     question: str | None = None
-    journaled: bool = False
 
 
 class OpenDispatch(msgspec.Struct):
@@ -83,7 +81,7 @@ class OpenEnd:
             self._forget_over()
             self.calls += [OpenCall(block) for block in record.message.tool_calls]
         elif isinstance(record, ToolCallRecord):
-            self._mark_called(record.call_id, event.seq, record.journaled is True)
+            self._mark_called(record.call_id, event.seq)
         elif isinstance(record, ToolResultRecord):
             if event.surface_op == "append":
                 self._mark_settled(record.message.source.call_id, event.source_event_seqs)
@@ -131,10 +129,10 @@ class OpenEnd:
         self.dispatches.clear()
         self._over = 0
 
-    def _mark_called(self, call_id: str, seq: int, journaled: bool) -> None:
+    def _mark_called(self, call_id: str, seq: int) -> None:
         for call in self.calls:
             if call.block.id == call_id and call.call_seq is None:
-                call.call_seq, call.journaled = seq, journaled
+                call.call_seq = seq
                 return
 
     def _mark_settled(self, call_id: str | None, sources: tuple[int, ...] | UnsetType) -> None:

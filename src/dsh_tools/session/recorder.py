@@ -35,16 +35,14 @@ __all__ = [
 ]
 
 
-def record_call(log: SessionLog, call: ToolCallBlock, *, journaled: bool = False) -> Event:
+def record_call(log: SessionLog, call: ToolCallBlock) -> Event:
     """Log that a call is about to be prepared; its arguments stay the model's text (HOST-118).
-
-    ``journaled`` says that a journal is kept of what the call does (D34).
 
     Raises:
         SessionError: ``INVALID_NESTING``: no step is open.
     """
     turn, step = _position(log)
-    return log.append("tool/call", ToolCallRecord(turn, step, call.id, call.name, call.arguments, journaled or UNSET))
+    return log.append("tool/call", ToolCallRecord(turn, step, call.id, call.name, call.arguments))
 
 
 def record_result(log: SessionLog, call: ToolCallBlock, call_event: Event, result: ToolResult) -> Event:

@@ -12,7 +12,6 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import SessionError
 from ..kernel.hooks import EmitHook
-from ..tools.registry import RESERVED_NAME
 from .events import Event, SessionHeader
 from .journal import journal_of
 from .log import EventLog, now_ms
@@ -275,11 +274,7 @@ class Sessions:
             call.call_seq
             for call in OpenEnd(log.events).unanswered
             if call.call_seq is not None
-            and (
-                call.call_seq in known
-                or call.question is not None
-                or (call.journaled and call.block.name == RESERVED_NAME)
-            )
+            and (call.call_seq in known or call.question is not None)
         }
 
     def _dispatch(self, log: EventLog, event: Event) -> None:

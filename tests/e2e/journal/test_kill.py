@@ -90,7 +90,7 @@ async def check(place: Path, language: str) -> str:
     assert sorted(starts) == sorted(ends)
     if not text:
         # The call itself was not durable yet: nothing had begun, and nothing waits.
-        assert point.startswith(("before batch", "after batch inbox"))
+        assert "entry 4" in point
         assert not done
         return "nothing"
     results = json.loads(text)
@@ -139,7 +139,7 @@ async def test_killed_at_every_entry_before_it_waits(language: str, tmp_path: Pa
     found = await check_all(places, language)
     assert found["same"] >= 16
     assert found["unknown"] == 4 * 3
-    assert found["nothing"] == 0
+    assert found["nothing"] == 2
 
 
 @pytest.mark.parametrize("language", ["typescript", "python"])
