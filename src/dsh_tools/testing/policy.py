@@ -89,7 +89,8 @@ CaseLike: TypeAlias = Case | tuple[str, Any, Verdict] | tuple[str, Any, Verdict,
 class Coverage:
     """Which rules a table has put to the test.
 
-    A rule is *covered* if it decided about a case. One that matched, but was outweighed each time, is not.
+    A rule is *covered* if it decided about a case. One that matched, but was outweighed each time, is not. The
+    default for calls that no rule matches is no rule.
     """
 
     def __init__(self) -> None:
@@ -103,10 +104,9 @@ class Coverage:
         for asked in explanation.consulted:
             if asked.kind == "rule":
                 self.matched.add(asked.name)
-        decided = explanation.decided_by or ""
-        if decided.startswith("rule "):
-            name = decided.removeprefix("rule ")
-            self.rules[name] = self.rules.get(name, 0) + 1
+        decided = (explanation.decided_by or "").removeprefix("rule ")
+        if decided in self.rules:
+            self.rules[decided] += 1
 
     def merge(self, other: Coverage) -> None:
         """Take in what another table has covered."""
