@@ -73,7 +73,7 @@ def watch(points: Points) -> None:
 def _entry(_file: object, _number: int, text: bytes) -> str:
     kind, *values = json.loads(text)
     if kind != 2:
-        return f"entry {kind} {values[-1] if kind else ''}"
+        return f"entry {kind} {values[-1] if kind and values else ''}"
     number, _, name, _, state, *_ = values
     return f"entry {name} {number} {state}"
 
