@@ -101,15 +101,18 @@ class Schema:
                 pass
         return self._own.violations(value, path, lossless=True)
 
-    def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+    def violations(
+        self, value: Any, path: str = "value", depth: int | None = None, *, most: int | None = None
+    ) -> list[str]:
         """List what is wrong with a lossless value, in the contract's wording; empty when it is valid (SCHEMA-D).
 
         Args:
             value: a lossless JSON value.
             path: what the value is called in the messages; ``""`` reads as ``arguments`` (SCHEMA-D3).
             depth: how deep its containers nest, if the caller knows.
+            most: look for so many violations and no further; a value can have very many.
         """
-        return self._own.violations(value, path, lossless=True)
+        return self._own.violations(value, path, lossless=True, most=most)
 
     def host_violations(self, value: object, path: str) -> list[str]:
         """List what is wrong with any host value, lossless or not (SCHEMA-D1)."""

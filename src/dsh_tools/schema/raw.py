@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, cast
 
 import jsonschema_rs
@@ -113,7 +114,9 @@ class _RawCompiled(Schema):
         except UnicodeEncodeError:
             return self._validator.is_valid(_encodable(value))
 
-    def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+    def violations(
+        self, value: Any, path: str = "value", depth: int | None = None, *, most: int | None = None
+    ) -> list[str]:
         if self._limit is not None:
             if self._beyond(value, depth):
                 return [
@@ -124,18 +127,18 @@ class _RawCompiled(Schema):
                 return []
             # The library explains unions branch by branch, which is exponential where they nest by recursion.
             # Nodes say most of what the document says, and are walked once.
-            found = self._own.violations(value, path, lossless=True)
+            found = self._own.violations(value, path, lossless=True, most=most)
             if found or self._fan ** min(depth_of(value), _MAX_POWER) > _MAX_EXPLANATIONS:
                 return found or [f"{issues.quoted_path(path)} does not match its schema"]
         try:
-            return reworded(self._validator.iter_errors(value), path)
+            return reworded(islice(self._validator.iter_errors(value), most), path)[:most]
         except UnicodeEncodeError:
-            return reworded(self._validator.iter_errors(_encodable(value)), path)
+            return reworded(islice(self._validator.iter_errors(_encodable(value)), most), path)[:most]
         except ValueError:
             # Errors quote the value they are about, and the library cannot quote very deep ones.
             if self.accepts(value, depth):
                 return []
-            found = reworded(self._validator.iter_errors(_pruned(value)), path)
+            found = reworded(islice(self._validator.iter_errors(_pruned(value)), most), path)[:most]
             return found or [f"{issues.quoted_path(path)} does not match its schema"]
 
     def check(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:

@@ -7,12 +7,14 @@ known to be lossless, native verdicts tell which branches need no closer look.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET
 
 from ..json_value import FrozenDict, FrozenList, is_lossless
 from . import issues
+from .faults import BoundedFaults, EnoughFaults
 from .native import NATIVE_FAULTS, follows_values, native_validator, reads_as_it_is, shallow_nodes
 from .nodes import (
     ArrayNode,
@@ -71,29 +73,31 @@ class Validator:
         self._fast = _explaining(self, True, None)
         self._careful = _explaining(self, False, None)
 
-    def violations(self, value: object, path: str, *, lossless: bool) -> list[str]:
+    def violations(self, value: object, path: str, *, lossless: bool, most: int | None = None) -> list[str]:
         """List what is wrong with a value.
 
         Args:
             value: anything; ``UNSET`` inside a record stands for a member that is there but undefined.
             path: what the value is called in the messages.
             lossless: the caller knows that the value is lossless JSON.
+            most: look for so many violations and no further.
         """
         return [
             word(place) if detail is UNSET else word(place, detail)
-            for word, place, detail in self.faults(value, path, lossless=lossless)
+            for word, place, detail in self.faults(value, path, lossless=lossless, most=most)
         ]
 
-    def faults(self, value: object, path: ValuePath, *, lossless: bool) -> list[Fault]:
+    def faults(self, value: object, path: ValuePath, *, lossless: bool, most: int | None = None) -> list[Fault]:
         """List the same as :meth:`violations`, not written out yet."""
         if not lossless:
             lossless = type(value) in _FROZEN or is_lossless(value)
             if not lossless and self._superset:
                 # A recursive schema could follow a cyclic value for ever.
                 return [(issues.lossy_value, path, UNSET)]
-        out: list[Fault] = []
+        out: list[Fault] = [] if most is None else BoundedFaults(most)
         way = _explaining(self, lossless, {}) if self._superset else self._fast if lossless else self._careful
-        _drive(way.start(self._node, value, path, out))
+        with suppress(EnoughFaults):
+            _drive(way.start(self._node, value, path, out))
         return out
 
     def judging(self) -> Callable[[Node, object], bool]:

@@ -33,6 +33,7 @@ from dsh_tools.tools import (
     ToolCall,
     ToolFailure,
     ToolSuccess,
+    define_tool,
 )
 
 INT = {"type": "integer"}
@@ -784,3 +785,28 @@ async def test_masking_hides_unexpected_errors_only(caplog: pytest.LogCaptureFix
         assert masked.rsplit(" ", 1)[1] in caplog.text
         assert text_of(await run(ctx, "meant")) == "Error: say this"
         assert 'missing required property "a"' in text_of(await run(ctx, "typed"))
+
+
+@pytest.mark.parametrize("side", ["arguments", "value"])
+async def test_very_many_faults_are_listed_up_to_a_number(side: str):
+    # PIPE-107, 154: a message of megabytes helps no model, and writing it would stop everything else
+    items = {"type": "array", "items": {"type": "integer"}}
+    rows = ["x"] * 100_000
+
+    async def give(args: Any, _run: Any) -> Any:
+        return args["rows"]
+
+    definition = define_tool(
+        name="rows",
+        description="Give rows back.",
+        parameters={"rows": {"type": "array"} if side == "value" else items},
+        output={"schema": items},
+        execute=give,
+    )
+    async with app() as ctx:
+        ctx.tools.register(definition)
+        result = await run(ctx, "rows", {"rows": rows})
+    assert isinstance(result, ToolFailure)
+    message = result.error.message
+    assert message.count("must be an integer") == 100
+    assert message.endswith("; and more (the first 100 are listed)")

@@ -13,6 +13,7 @@ from ...tools.execution import ToolExecution
 from ...tools.registered import RegisteredTool
 from ...tools.result import ErrorInfo, ToolFailure, ToolSuccess, failure
 from ..cancellation import UNCONTAINED
+from .snapshot import MOST_VIOLATIONS, bounded
 
 __all__ = ["check_output"]
 
@@ -30,7 +31,7 @@ def check_output(entry: RegisteredTool, execution: ToolExecution, value: Any) ->
     except Exception as error:
         return _invalid(entry, f"value snapshot failed: {describe_exception(error)}")
     if not entry.accepts_value(frozen):
-        return _invalid(entry, *entry.output.violations(frozen, "value"))
+        return _invalid(entry, *bounded(entry.output.violations(frozen, "value", most=MOST_VIOLATIONS + 1)))
     try:
         rendered = entry.render(execution.arguments, frozen)
     except UNCONTAINED:

@@ -19,9 +19,10 @@ from ...tools.result import ErrorInfo, ToolFailure, failure, failure_from
 from ..run import ABORTED_BEFORE_DISPATCH, Run, Runner
 from ..states import watch_states
 
-__all__ = ["classify_arguments", "invalid_arguments", "snapshot_call", "unknown_tool"]
+__all__ = ["MOST_VIOLATIONS", "bounded", "classify_arguments", "invalid_arguments", "snapshot_call", "unknown_tool"]
 
 EMPTY: Any = FrozenDict()
+MOST_VIOLATIONS = 100
 LOSSY_ARGUMENTS = "tool execution arguments must be losslessly JSON-serializable"
 
 
@@ -110,8 +111,15 @@ def classify_arguments(entry: RegisteredTool, call: ToolCall) -> Any:
 def invalid_arguments(entry: RegisteredTool, arguments: Any) -> list[str]:
     """List what is wrong with the arguments; empty when they may run."""
     if entry.arguments is not None and not entry.accepts_arguments(arguments):
-        return entry.arguments.violations(arguments, "")
-    return list(entry.check_arguments(arguments)) if entry.check_arguments is not None else []
+        return bounded(entry.arguments.violations(arguments, "", most=MOST_VIOLATIONS + 1))
+    return bounded(list(entry.check_arguments(arguments))) if entry.check_arguments is not None else []
+
+
+def bounded(violations: list[str]) -> list[str]:
+    """Keep what a model can make use of: a value of a million wrong items would give as many lines."""
+    if len(violations) <= MOST_VIOLATIONS:
+        return violations
+    return [*violations[:MOST_VIOLATIONS], f"and more (the first {MOST_VIOLATIONS} are listed)"]
 
 
 def _check(entry: RegisteredTool, arguments: Any) -> ToolFailure | None:

@@ -117,9 +117,11 @@ class DocumentTypedSchema(TypedSchema):
         """Whether a lossless value satisfies the document."""
         return self._judge.accepts(value, depth)
 
-    def violations(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
+    def violations(
+        self, value: Any, path: str = "value", depth: int | None = None, *, most: int | None = None
+    ) -> list[str]:
         """List what is wrong with a lossless value."""
-        return self._judge.violations(value, path, depth)
+        return self._judge.violations(value, path, depth, most=most)
 
     def check(self, value: Any, path: str = "value", depth: int | None = None) -> list[str]:
         """List what is wrong with a lossless value that is probably valid."""
