@@ -40,7 +40,6 @@ from .call_records import (
     Measured,
     ReturnedValue,
     WhatRan,
-    call_records,
 )
 from .durability import DurabilityPlugin, checkpoint
 from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService
@@ -54,6 +53,7 @@ from .pending import PendingMessages
 from .plugin import SessionsConfig, SessionsPlugin, open_store
 from .postgres import PostgresStore
 from .protocol import EventDraft, SessionLog
+from .record_reader import call_records
 from .recorder import (
     Recorder,
     RecorderPlugin,

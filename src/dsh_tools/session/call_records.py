@@ -1,23 +1,20 @@
 """One record for each call: what was proposed, who was asked, what ran, what came back, how it stopped.
 
-Records are events of the type ``tool/record``, written when a call settles, and read back by :func:`call_records`.
+Records are events of the type ``tool/record``, written when a call settles, and read back by ``call_records``.
 What the log has in another event already is not written again: a record cites the call's own event for the arguments
 as they were proposed, and holds digests of what came back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..errors import HarnessError, SessionError
-from ..json_value import parse_json
 from ..tools.result import ErrorInfo
 from ..tools.trace import Consulted
-from .events import Event, Name, Record, Seq
+from .events import Name, Record, Seq
 
 __all__ = [
     "TOOL_RECORD",
@@ -29,7 +26,6 @@ __all__ = [
     "Measured",
     "ReturnedValue",
     "WhatRan",
-    "call_records",
 ]
 
 TOOL_RECORD = "tool/record"
@@ -44,10 +40,11 @@ CallEnding: TypeAlias = Literal[
     "not-started",
     "aborted",
     "timed-out",
+    "unknown",
 ]
 """How a call ended. ``invalid``: it could not run as it was made. ``denied``: policy, a guard or a person refused
 it, or one of them failed. ``blocked``: its result was withheld. ``not-started`` and ``aborted``: it was given up
-before, or while, its body ran. ``failed`` is every other failure."""
+before, or while, its body ran. ``unknown``: the process ended while it ran. ``failed`` is every other failure."""
 
 
 class GivenApproval(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,12 +101,12 @@ class ReturnedValue(msgspec.Struct, frozen=True, rename="camel"):
     Parameters:
         is_error: whether the call failed.
         digest: of a success, SHA-256 of the canonical value's JSON text, as ``to_json_text`` writes it; of a
-            failure, of its message. Neither is kept itself (HOST-121).
+            failure, of its message. Neither is kept itself (HOST-121). Absent where nobody noted it.
         error: the error's name and code; absent where it carries none.
     """
 
     is_error: bool
-    digest: str
+    digest: str | UnsetType = UNSET
     error: ErrorInfo | UnsetType = UNSET
 
 
@@ -178,7 +175,9 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
         ending: how the call ended.
         stopped: how its body stopped; None for one that was never told to.
         measured: times, durations and ids that differ from run to run.
-        seq: the place of the record in its log.
+        seq: the place of the record in its log; None for a call whose record was never written, because it was
+            skipped after an abort, its process died, or nobody recorded. Then this tells what other events tell:
+            nothing of who was asked or what ran.
         call_seq: the place of the call's own event; None for calls that the log does not know.
         result_seq: the place of the event with its result; None where there is none yet.
     """
@@ -198,7 +197,7 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
     ending: CallEnding
     stopped: HowStopped | None
     measured: Measured
-    seq: int
+    seq: int | None
     call_seq: int | None = None
     result_seq: int | None = None
 
@@ -213,76 +212,3 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
 _COMPARED = tuple(
     field for field in CallRecord.__struct_fields__ if field not in ("measured", "seq", "call_seq", "result_seq")
 )
-
-
-def call_records(events: Iterable[Event]) -> list[CallRecord]:
-    """Read the records of a log, in the order in which the calls settled. Nothing is run.
-
-    A record that a newer version wrote and this one cannot read is passed over.
-    """
-    calls: dict[int, Event] = {}
-    results: dict[int, int] = {}
-    dispatches: dict[str, int] = {}
-    found: list[CallRecord] = []
-    for event in events:
-        if event.type in ("tool/call", "tool/code-dispatch-start"):
-            calls[event.seq] = event
-            if event.type != "tool/call":
-                dispatches[event.data["subCallId"]] = event.seq
-        elif event.type == "tool/code-dispatch":
-            results.setdefault(dispatches.get(event.data["subCallId"], -1), event.seq)
-        elif event.type == "tool/result" and event.source_event_seqs is not UNSET:
-            results.setdefault(event.source_event_seqs[0], event.seq)
-        elif event.type == TOOL_RECORD:
-            record = _read(event, calls)
-            if record is not None:
-                found.append(record)
-    return [_with_result(record, results) for record in found]
-
-
-def _read(event: Event, calls: dict[int, Event]) -> CallRecord | None:
-    try:
-        data = msgspec.convert(event.data, CallRecordEvent)
-    except (msgspec.ValidationError, SessionError):
-        return None
-    call = None if data.call is UNSET else calls.get(data.call)
-    proposed: Any = data.proposed
-    if proposed is UNSET and call is not None:
-        proposed = call.data["arguments"]
-    return CallRecord(
-        data.call_id,
-        data.root_call_id,
-        data.name,
-        proposed,
-        _arguments(data, proposed),
-        None if data.arguments_digest is UNSET else data.arguments_digest,
-        None if data.policy_digest is UNSET else data.policy_digest,
-        data.consulted,
-        data.approvals,
-        None if data.ran is UNSET else data.ran,
-        data.result,
-        data.shown_digest,
-        data.ending,
-        None if data.stopped is UNSET else data.stopped,
-        data.measured,
-        event.seq,
-        None if call is None else call.seq,
-    )
-
-
-def _arguments(data: CallRecordEvent, proposed: Any) -> Any:
-    """The arguments that ran: written out, or else what the pipeline makes of what was proposed."""
-    if data.arguments is not UNSET or data.arguments_digest is UNSET:
-        return data.arguments
-    if not isinstance(proposed, str):
-        return proposed
-    try:
-        value = parse_json(proposed)
-    except HarnessError:
-        return UNSET
-    return {} if value is None else value
-
-
-def _with_result(record: CallRecord, results: dict[int, int]) -> CallRecord:
-    seq = None if record.call_seq is None else results.get(record.call_seq)
-    return record if seq is None else msgspec.structs.replace(record, result_seq=seq)

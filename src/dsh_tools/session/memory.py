@@ -8,7 +8,7 @@ from ..errors import SessionError
 from .codec import encode_event
 from .events import Event, SessionHeader
 from .journal_memory import MemoryJournal
-from .store import SessionSummary, StoredSession, check_session_id, not_found, summary_title, unstored
+from .store import SessionSummary, StoredSession, check_session_id, ends_waiting, not_found, summary_title, unstored
 
 __all__ = ["MemoryStore"]
 
@@ -91,7 +91,8 @@ class MemoryStore:
         events = self._events[header.id]
         first = next((event for event in events if event.type == "user/message"), None)
         updated = events[-1].time if events else header.created_at
-        return SessionSummary(header, len(events), updated, summary_title(first))
+        turn = next((event for event in reversed(events) if event.type in ("turn/start", "turn/end")), None)
+        return SessionSummary(header, len(events), updated, summary_title(first), ends_waiting(turn))
 
 
 class _MemoryWriter:

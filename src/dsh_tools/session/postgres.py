@@ -19,6 +19,7 @@ from .store import (
     SessionSummary,
     StoredSession,
     check_session_id,
+    ends_waiting,
     not_found,
     summary_title,
     unstored,
@@ -55,7 +56,8 @@ _SCHEMA_LOCK = 7_233_188_022_601
 _LIST = """SELECT header,
     (SELECT MAX(seq) + 1 FROM dsh_events WHERE session = id),
     (SELECT time FROM dsh_events WHERE session = id ORDER BY seq DESC LIMIT 1),
-    (SELECT line FROM dsh_events WHERE session = id AND type = 'user/message' ORDER BY seq LIMIT 1)
+    (SELECT line FROM dsh_events WHERE session = id AND type = 'user/message' ORDER BY seq LIMIT 1),
+    (SELECT line FROM dsh_events WHERE session = id AND type IN ('turn/start', 'turn/end') ORDER BY seq DESC LIMIT 1)
 FROM dsh_sessions"""
 
 
@@ -120,10 +122,11 @@ class PostgresStore:
         async with self._reading() as db:
             rows = await (await db.execute(_LIST)).fetchall()
         found: list[SessionSummary] = []
-        for line, length, updated, first in rows:
+        for line, length, updated, first, turn in rows:
             header = decode_header(line)
             title = summary_title(None if first is None else decode_event(first))
-            found.append(SessionSummary(header, length or 0, updated or header.created_at, title))
+            waiting = ends_waiting(None if turn is None else decode_event(turn))
+            found.append(SessionSummary(header, length or 0, updated or header.created_at, title, waiting))
         return sorted(found, key=lambda row: (-row.updated_at, row.header.id))
 
     async def delete(self, session_id: str) -> None:

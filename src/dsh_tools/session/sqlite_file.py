@@ -12,7 +12,7 @@ from typing import Literal
 from ..errors import SessionError
 from .codec import decode_event, decode_header, encode_event, encode_header
 from .events import Event, SessionHeader
-from .store import SessionSummary, StoredSession, not_found, summary_title, unstored
+from .store import SessionSummary, StoredSession, ends_waiting, not_found, summary_title, unstored
 
 __all__ = ["SqliteFile", "Synchronous", "as_session_error"]
 
@@ -135,15 +135,18 @@ class SqliteFile:
                     (SELECT MAX(seq) + 1 FROM events WHERE session = id),
                     (SELECT time FROM events WHERE session = id ORDER BY seq DESC LIMIT 1),
                     (SELECT line FROM events WHERE session = id AND type = 'user/message'
-                     ORDER BY seq LIMIT 1)
+                     ORDER BY seq LIMIT 1),
+                    (SELECT line FROM events WHERE session = id AND type IN ('turn/start', 'turn/end')
+                     ORDER BY seq DESC LIMIT 1)
                 FROM sessions"""
             ).fetchall()
         found: list[SessionSummary] = []
-        for session_id, line, length, updated, first in rows:
+        for session_id, line, length, updated, first, turn in rows:
             with self._damage(session_id):
                 header = decode_header(line)
                 title = summary_title(None if first is None else decode_event(first))
-            found.append(SessionSummary(header, length or 0, updated or header.created_at, title))
+                waiting = ends_waiting(None if turn is None else decode_event(turn))
+            found.append(SessionSummary(header, length or 0, updated or header.created_at, title, waiting))
         return sorted(found, key=lambda row: (-row.updated_at, row.header.id))
 
     def delete(self, session_id: str) -> None:

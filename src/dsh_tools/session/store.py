@@ -23,6 +23,7 @@ __all__ = [
     "SessionWriter",
     "StoredSession",
     "check_session_id",
+    "ends_waiting",
     "not_found",
     "summary_title",
     "unstored",
@@ -47,12 +48,14 @@ class SessionSummary(msgspec.Struct, frozen=True, rename="camel"):
         length: how many events it has.
         updated_at: when the last one was appended, in milliseconds since the epoch.
         title: the first line of the first thing a person said in it, or ``""``.
+        waiting: its last turn waits for a person (D34).
     """
 
     header: SessionHeader
     length: int
     updated_at: int
     title: str = ""
+    waiting: bool = False
 
 
 class SessionWriter(Protocol):
@@ -164,6 +167,11 @@ def unstored(session_id: str, length: int, stored: Sequence[str], events: Sequen
             f'session "{session_id}" has {length} events, more than its writer knows of', "SESSION_CONFLICT"
         )
     return list(events[len(stored) :])
+
+
+def ends_waiting(event: Event | None) -> bool:
+    """Whether this, the last ``turn/start`` or ``turn/end`` of a session, leaves it waiting for a person."""
+    return event is not None and event.type == "turn/end" and event.data["reason"]["kind"] == "waiting"
 
 
 def summary_title(event: Event | None) -> str:
