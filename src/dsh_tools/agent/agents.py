@@ -64,7 +64,7 @@ class Agents:
             AbortError: the signal fired; nothing is left of the agent.
         """
         if name in self._alive:
-            raise SessionError(f'an agent "{name}" is alive already', "AGENT_EXISTS")
+            raise _exists(name)
         scoped = self._context.create_scope(name, parent)
         log: EventLog | None = session
         try:
@@ -77,19 +77,27 @@ class Agents:
                     await prepared
             if signal is not None:
                 signal.throw_if_aborted()
+            if name in self._alive:
+                raise _exists(name)
             agent = Agent(name, scoped, log, model, config)
             release = log.claim(agent)
-            self._alive[name] = agent
+            agent.on_detach(release)
+            try:
+                # In a context that is going this is refused.
+                owned = self._context.effect(lambda: agent.dispose, f'agent "{name}"')
+            except BaseException:
+                release()
+                raise
         except BaseException:
             await scoped.dispose()
             if log is not None and session is None:
                 await log.close()
             raise
 
-        agent.on_detach(release)
+        self._alive[name] = agent
         agent.on_detach(lambda: self._alive.pop(name, None))
         # An agent that has ended by itself must not be kept, with its history, until the application ends.
-        agent.on_ended(self._context.effect(lambda: agent.dispose, f'agent "{name}"').leave_owner)
+        agent.on_ended(owned.leave_owner)
         agent.ctx.bus.emit(SESSION_START, agent, scope=agent.scope)
         return agent
 
@@ -98,6 +106,10 @@ class Agents:
         if sessions is not None:
             return await sessions.create()
         return EventLog(SessionHeader(id="in-memory", created_at=0))
+
+
+def _exists(name: str) -> SessionError:
+    return SessionError(f'an agent "{name}" is alive already', "AGENT_EXISTS")
 
 
 class AgentsPlugin:

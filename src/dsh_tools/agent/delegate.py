@@ -40,6 +40,7 @@ def agent_tool(
     config: AgentConfig | None = None,
     schema: object = None,
     setup: Callable[[Context], Awaitable[None] | None] | None = None,
+    max_depth: int = 5,
 ) -> ToolDefinition:
     """Return a tool whose every call runs a fresh agent on one task and gives what it ends with.
 
@@ -57,6 +58,8 @@ def agent_tool(
         config: the agents' settings.
         schema: the shape of the result, as a JSON Schema with an object root; without one it is the last text.
         setup: registers the agent's own tools, restrictions and policies on its context.
+        max_depth: how many agents may stand above a new one; a call from further down fails, and its model is told
+            to do the task itself.
 
     Raises:
         JsonSchemaError: the schema is outside the supported subset (HOST-245).
@@ -75,10 +78,16 @@ def agent_tool(
                 await prepared
 
         caller = run.agent if isinstance(run.agent, Agent) else None
+        depth = 0 if caller is None else _depth(caller) + 1
+        if depth > max_depth:
+            raise ToolError(
+                f"{name} cannot be called here: {max_depth} agents stand above you already. Do the task yourself.",
+                "DELEGATION_TOO_DEEP",
+            )
         log = await ctx.sessions.create(
             parent_session=None if caller is None else caller.session.id,
             origin=f"{name} for call {run.call_id}",
-            delegation_depth=0 if caller is None else _depth(caller) + 1,
+            delegation_depth=depth,
         )
         agent = await ctx.agents.create(
             f"{name}-{next(_numbers)}",

@@ -199,3 +199,55 @@ async def test_cancelling_the_caller_ends_the_delegated_agent() -> None:
         assert ended == ["slow"]
         assert list(ctx.agents) == [parent]
         assert parent.session.events[-1].data["reason"]["kind"] == "aborted"
+
+
+async def test_agents_do_not_delegate_for_ever() -> None:
+    def model() -> ScriptedModel:
+        return ScriptedModel([say("", call("helper", task="do it")), lambda request: say(last_result(request))])
+
+    async with standard() as ctx:
+        ctx.tools.register(agent_tool(ctx, model, name="helper", description="Helps.", max_depth=2))
+        agent = await ctx.agents.create("first", model())
+        outcome = await agent.run("go")
+        depths = sorted(s.header.delegation_depth or 0 for s in await ctx.sessions.list())
+    assert "2 agents stand above you already. Do the task yourself." in outcome.text
+    assert depths == [0, 1, 2]
+
+
+def last_result(request: Any) -> str:
+    return request.messages[-1].content[0].content[0].text
+
+
+async def test_one_name_is_one_agent_however_many_ask_at_once() -> None:
+    async with standard() as ctx:
+
+        async def setup(_own: Context) -> None:
+            await asyncio.sleep(0.01)
+
+        made = await asyncio.gather(
+            *(ctx.agents.create("a", ScriptedModel(["ok"]), setup=setup) for _ in range(3)), return_exceptions=True
+        )
+        agents = [one for one in made if not isinstance(one, BaseException)]
+        assert len(agents) == 1
+        assert {getattr(one, "code", None) for one in made if isinstance(one, BaseException)} == {"AGENT_EXISTS"}
+        assert list(ctx.agents) == agents
+
+
+async def test_an_agent_that_is_made_while_everything_ends_is_not_left_behind() -> None:
+    # HOST-60, D15
+    started = asyncio.Event()
+
+    async def setup(_own: Context) -> None:
+        started.set()
+        await asyncio.sleep(0.02)
+
+    async with standard() as ctx:
+        agents = ctx.agents
+        log = await ctx.sessions.create()
+        making = asyncio.create_task(agents.create("late", ScriptedModel(["ok"]), session=log, setup=setup))
+        await started.wait()
+    with pytest.raises(BaseException) as caught:  # noqa: PT011
+        await making
+    assert not isinstance(caught.value, AssertionError)
+    assert list(agents) == []
+    assert log.owner is None
