@@ -97,6 +97,9 @@ class Run(msgspec.Struct, eq=False):
         self.next = "suspended"
         self.execution.state.frozen = True
         self.execution.token.retire()
+        notes = self.execution.state.notes
+        if notes is not None and notes.watch is not None:
+            notes.watch.settled()
         self.runner.bus.emit(TOOL_SUSPENDED, self.execution, scope=self.scope)
 
 

@@ -82,7 +82,7 @@ class StateWatch:
 
 def watch_states(bus: HookBus, run: Run) -> None:
     """Begin to announce the states of a call that has just come in."""
-    watch = run.execution.state.watch = StateWatch(bus, run.execution)
+    watch = run.execution.state.note().watch = StateWatch(bus, run.execution)
     watch.say("queued")
 
 

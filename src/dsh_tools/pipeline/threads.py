@@ -95,10 +95,7 @@ class BodyThreads:
 
 def _outcome(entry: RegisteredTool, execution: ToolExecution) -> tuple[Any, BaseException | None]:
     """Call the body. What it raises is handed over as a value: no future can carry a StopIteration."""
-    state = execution.state
-    state.waiting = False
-    if state.watch is not None:
-        state.watch.begun()
+    execution.state.note().begin()
     try:
         return entry.execute(execution.arguments, execution), None
     except BaseException as error:

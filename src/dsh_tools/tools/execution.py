@@ -10,12 +10,12 @@ import msgspec
 from ..content import TextBlock
 from ..messages import MessageSource, UserMessage
 from .blocks import checked_contexts
-from .stopping import PartialOutput
+from .stopping import CallNotes, PartialOutput
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..kernel.scope import Scope
-    from .stopping import CallStatus, StateListener, StopReport
+    from .stopping import CallStatus, StopReport
     from .trace import CallTrace
 
 __all__ = ["AgentLike", "CallState", "CallToken", "DurableCall", "ToolCall", "ToolExecution", "ToolRunContext"]
@@ -155,27 +155,32 @@ class CallState(msgspec.Struct, eq=False):
     """The pipeline's own notes on one execution. Listeners have no business here.
 
     ``caller_signal`` is the signal captured at entry (PIPE-146); ``cancelled`` is a native
-    cancellation of the awaiting task (D30); ``body_ran`` is set just before the body is called (PIPE-199);
-    ``durable`` keeps what is known of the call over the end of the process. ``body_over`` is set when a body has
-    ended, ``waiting`` while it waits for a thread or process; ``killed`` says that its process had to be, ``stop``
-    how it stopped if it was told to; ``watch`` announces its states. ``output`` is the text that it has reported.
+    cancellation of the awaiting task (D30); ``phase`` is 0 until just before the body is called (PIPE-199), 1 while
+    it runs, 2 when it has ended; ``notes`` is what only some calls have to note;
+    ``durable`` keeps what is known of the call over the end of the process.
     """
 
     sink: ProgressSink
     caller_signal: AbortSignal
     contexts: list[UserMessage] | None = None
     concludes: bool = False
-    body_ran: bool = False
+    phase: int = 0
     cancelled: bool = False
     frozen: bool = False
     trace: CallTrace | None = None
     durable: DurableCall | None = None
-    body_over: bool = False
-    waiting: bool = False
-    killed: bool = False
-    stop: StopReport | None = None
-    watch: StateListener | None = None
-    output: PartialOutput | None = None
+    notes: CallNotes | None = None
+
+    @property
+    def body_ran(self) -> bool:
+        """Whether the body has been called."""
+        return self.phase > 0
+
+    def note(self) -> CallNotes:
+        """Return the call's notes, made now if there are none."""
+        if self.notes is None:
+            self.notes = CallNotes()
+        return self.notes
 
 
 class ToolExecution(msgspec.Struct, eq=False):
@@ -213,24 +218,26 @@ class ToolExecution(msgspec.Struct, eq=False):
     def status(self) -> CallStatus:
         """Where the call stands now: ``queued``, ``running``, ``stopping`` or ``stopped``."""
         state = self.state
-        if state.frozen or state.body_over:
+        notes = state.notes
+        if state.frozen or state.phase > 1:
             return "stopped"
-        if not state.body_ran or state.waiting:
+        if state.phase == 0 or (notes is not None and notes.waiting):
             return "queued"
+        watch = None if notes is None else notes.watch
         told = state.cancelled or state.caller_signal.aborted or self.signal.aborted
-        if told or (state.watch is not None and state.watch.stopping_since is not None):
-            return "stopping"
-        return "running"
+        return "stopping" if told or (watch is not None and watch.stopping_since is not None) else "running"
 
     @property
     def stop(self) -> StopReport | None:
         """How the body stopped, if it was told to; None for all others."""
-        return self.state.stop
+        notes = self.state.notes
+        return None if notes is None else notes.stop
 
     @property
     def partial_output(self) -> PartialOutput | None:
         """The text that the body has reported before it was told to stop."""
-        return self.state.output
+        notes = self.state.notes
+        return None if notes is None else notes.output
 
     @property
     def log_label(self) -> str:
@@ -265,7 +272,8 @@ class ToolExecution(msgspec.Struct, eq=False):
         if state.frozen:
             return
         if isinstance(value, str) and not self.signal.aborted:
-            if state.output is None:
-                state.output = PartialOutput()
-            state.output.add(value)
+            notes = state.note()
+            if notes.output is None:
+                notes.output = PartialOutput()
+            notes.output.add(value)
         state.sink.report_progress(self, value)

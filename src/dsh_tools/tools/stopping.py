@@ -13,7 +13,16 @@ from ..errors import ToolTimeoutError
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
 
-__all__ = ["CallStatus", "PartialOutput", "StateListener", "StopCause", "StopEnding", "StopReport", "report_stop"]
+__all__ = [
+    "CallNotes",
+    "CallStatus",
+    "PartialOutput",
+    "StateListener",
+    "StopCause",
+    "StopEnding",
+    "StopReport",
+    "report_stop",
+]
 
 T = TypeVar("T")
 _MAX_OUTPUT_CHARS = 16_384
@@ -82,6 +91,30 @@ def report_stop(signals: tuple[AbortSignal, ...], ending: StopEnding, since: flo
             since = signal.fired_at
             break
     return StopReport(cause, ending, None if since is None else round(max(0.0, time.monotonic() - since), 3))
+
+
+class CallNotes(msgspec.Struct, eq=False):
+    """What only some calls have to note. A call that has nothing of it makes no such record.
+
+    Parameters:
+        waiting: its body waits for a thread or a process.
+        killed: its body's process had to be killed.
+        stop: how its body stopped, if it was told to.
+        watch: who announces its states.
+        output: the text that its body has reported.
+    """
+
+    waiting: bool = False
+    killed: bool = False
+    stop: StopReport | None = None
+    watch: StateListener | None = None
+    output: PartialOutput | None = None
+
+    def begin(self) -> None:
+        """The body waits no longer; may be said in its thread."""
+        self.waiting = False
+        if self.watch is not None:
+            self.watch.begun()
 
 
 class PartialOutput:

@@ -83,9 +83,7 @@ class BodyProcesses:
                 worker = self._take()
                 worker.begin(_job(body, execution), call.take)
                 call.worker = worker
-                execution.state.waiting = False
-                if execution.state.watch is not None:
-                    execution.state.watch.begun()
+                execution.state.note().begin()
                 remove = fused.add_callback(lambda: worker.stop(self._grace))
                 while not worker.gone.done():
                     try:
@@ -100,7 +98,7 @@ class BodyProcesses:
                 self._calls.discard(call)
                 self._admit()
         end = worker.gone.result()
-        execution.state.killed = fused.aborted and end.killed
+        execution.state.note().killed = fused.aborted and end.killed
         if cancelled is not None:
             raise cancelled
         return call.outcome(end, stopped=fused.aborted)

@@ -88,9 +88,10 @@ async def _run_body(run: Run) -> ToolResult:
     entry = visible_now(run)
     if entry is None:
         return unknown_tool(run)
-    ran_before, state.body_ran = state.body_ran, True
-    if ran_before:
-        state.body_over, state.output = False, None
+    before, state.phase = state.phase, 1
+    watch = None
+    if state.notes is not None:
+        watch, state.notes.output = state.notes.watch, None
     told = False
     ending: StopEnding = "returned"
     if state.trace is not None:
@@ -99,8 +100,8 @@ async def _run_body(run: Run) -> ToolResult:
     try:
         if state.durable is not None and (noted := state.durable.begin(execution)) is not None:
             await noted
-        if state.watch is not None:
-            value = await state.watch.attend(_call_body(run, entry), elsewhere=entry.elsewhere)
+        if watch is not None:
+            value = await watch.attend(_call_body(run, entry), elsewhere=entry.elsewhere)
         elif entry.elsewhere:
             value = await _run_elsewhere(run, entry)
         elif signal is NEVER:
@@ -110,7 +111,7 @@ async def _run_body(run: Run) -> ToolResult:
         else:
             value = await _run_watched(run, entry)
     except NotBegun:
-        state.body_ran = ran_before
+        state.phase = before
         result: ToolResult = aborted_result(run)
     except asyncio.CancelledError:
         told, ending = True, "cancelled"
@@ -135,24 +136,26 @@ async def _run_body(run: Run) -> ToolResult:
         if signal.aborted:
             told = True
             result = result if result.is_error else ABORTED
-    state.body_over = True
+    if state.phase:
+        state.phase = 2
     if native.requested:
         state.cancelled = told = True
-    if told:
+    if told and state.phase:
         _note_stop(run, signal, ending)
-    if state.watch is not None:
-        state.watch.settled()
+    if watch is not None:
+        watch.settled()
     return result
 
 
 def _note_stop(run: Run, signal: AbortSignal, ending: StopEnding) -> None:
     """Keep how a body stopped that was told to."""
     state = run.execution.state
-    if state.killed:
+    notes = state.note()
+    if notes.killed:
         ending = "killed"
         _log.warning("%s did not end when it was told to; its process was killed", run.execution.log_label)
-    since = None if state.watch is None else state.watch.stopping_since
-    state.stop = report_stop((signal, state.caller_signal), ending, since)
+    since = None if notes.watch is None else notes.watch.stopping_since
+    notes.stop = report_stop((signal, state.caller_signal), ending, since)
 
 
 async def _call_body(run: Run, entry: RegisteredTool) -> Any:
@@ -167,12 +170,12 @@ async def _call_body(run: Run, entry: RegisteredTool) -> Any:
 
 
 async def _run_elsewhere(run: Run, entry: RegisteredTool) -> Any:
-    runner, state = run.runner, run.execution.state
-    state.waiting = True
+    runner, notes = run.runner, run.execution.state.note()
+    notes.waiting = True
     try:
         return await (runner.threads if entry.imported is None else runner.processes).run(entry, run.execution)
     finally:
-        state.waiting = False
+        notes.waiting = False
 
 
 def _checked(run: Run, entry: RegisteredTool, value: Any) -> ToolResult:

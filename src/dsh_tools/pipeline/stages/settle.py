@@ -16,8 +16,8 @@ def settle(run: Run) -> ToolResult:
     state = execution.state
     state.frozen = True
     execution.token.retire()
-    if state.watch is not None:
-        state.watch.settled()
+    if state.notes is not None and state.notes.watch is not None:
+        state.notes.watch.settled()
     runner = run.runner
     if runner.bus.listeners(TOOL_RESULT, run.scope):
         runner.bus.emit(TOOL_RESULT, execution, result, scope=run.scope)
