@@ -164,9 +164,9 @@ class _Chain:
             self.decided_by = next((_named(rule) for rule in trace.consulted if rule.kind == "rule"), None)
 
     def _weigh_denial(self, listeners: Sequence[Listener], trace: CallTrace) -> None:
-        """Only a listener in front of the one who denies could still say something else."""
+        """Only a listener in front of the one who denies could say something else, and those whom that one heard."""
         place = _deciding_place(trace)
-        if place is None:
+        if place is None or place in trace.heard_others:
             return
         decided = sum(asked.kind == "listener" for asked in trace.consulted[:place])
         before = listeners[: listeners.index(self.consulted[decided])]

@@ -42,7 +42,7 @@ class _Watched:
     async def __call__(self, subject: object, rest: Callable[[], Awaitable[Any]]) -> Any:
         trace = self._trace
         place = trace.open(self._kind, self._name)
-        others = _Rest(rest)
+        others = _Rest(rest, place, trace)
         began = time.perf_counter()
         try:
             outcome: Any = self._fn(subject, others)
@@ -61,15 +61,18 @@ class _Watched:
 class _Rest:
     """What a watched listener gets as ``next``: runs the rest, and knows what that gave and how long it took."""
 
-    __slots__ = ("_rest", "gave", "raised", "seconds")
+    __slots__ = ("_place", "_rest", "_trace", "gave", "raised", "seconds")
 
-    def __init__(self, rest: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, rest: Callable[[], Awaitable[Any]], place: int, trace: CallTrace) -> None:
         self._rest = rest
+        self._place = place
+        self._trace = trace
         self.gave: list[object] = []
         self.raised: BaseException | None = None
         self.seconds = 0.0
 
     async def __call__(self, *_ignored: object) -> Any:
+        self._trace.heard_others.add(self._place)
         began = time.perf_counter()
         try:
             outcome = await self._rest()

@@ -34,6 +34,7 @@ from ..session.call_records import (
     ReturnedValue,
     WhatRan,
 )
+from ..session.record_reader import ENDINGS
 from ..tools.events import TOOL_RESULT, TOOL_SUSPENDED
 from ..tools.result import ToolSuccess
 from ..tools.trace import CallTrace
@@ -50,14 +51,6 @@ if TYPE_CHECKING:
     from ..tools.result import ToolResult
 
 __all__ = ["CallRecordPlugin"]
-
-_BY_CODE: dict[str, CallEnding] = {
-    "INVALID_ARGS": "invalid",
-    "UNKNOWN_TOOL": "invalid",
-    "ABORTED_BEFORE_DISPATCH": "not-started",
-    "ABORTED": "aborted",
-    "TOOL_TIMEOUT": "timed-out",
-}
 
 
 class CallRecordPlugin:
@@ -245,8 +238,8 @@ def _ending(execution: ToolExecution, result: ToolResult, recording: _Recording)
     if isinstance(result, ToolSuccess):
         return "completed"
     code = None if result.error.info is UNSET else result.error.info.code
-    if code in _BY_CODE:
-        return _BY_CODE[code]
+    if code in ENDINGS:
+        return ENDINGS[code]
     if any(asked.kind == "reviewer" and asked.verdict == "block" for asked in recording.consulted):
         return "blocked"
     if not execution.state.body_ran:

@@ -37,9 +37,11 @@ class Consulted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 class CallTrace:
     """Collects the verdicts over one call, in the order in which they were asked for."""
 
-    __slots__ = ("attempts", "consulted", "milliseconds", "tool")
+    __slots__ = ("attempts", "consulted", "heard_others", "milliseconds", "tool")
 
     def __init__(self) -> None:
+        # The places of those who asked the others before they answered.
+        self.heard_others: set[int] = set()
         self.consulted: list[Consulted] = []
         self.milliseconds: list[float] = []
         self.tool: RegisteredTool | None = None

@@ -111,6 +111,7 @@ async def test_the_records_of_a_resumed_run_are_those_of_an_uninterrupted_one(wo
         )
     assert [record.name for record in resumed] == [record.name for record in straight]
     assert resumed == straight
+    assert all(record.seq is not None and record.call_seq is not None for record in resumed)
     assert resumed[0] == before[0]
     # The answer has the time at which it was given, not the one at which it was used.
     assert resumed[1].measured.questions == ((question.id, asked, decided),)

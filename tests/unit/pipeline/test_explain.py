@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.support.agents import LoggedAgent
 from tests.support.calls import Body, make_tool
 
@@ -158,6 +161,21 @@ async def test_a_denial_is_certain_unless_somebody_in_front_cannot_be_consulted(
     ctx.tools.guard(lambda execution: "never")
     found = await explain(ctx)
     assert (found.certain, found.reason) == (True, "never")
+
+
+async def test_a_denial_by_one_who_hears_the_others_is_not_certain_if_one_of_those_is_left_out(ctx: Context):
+    @effect_free
+    async def turns(execution: Any, next: Any) -> Any:
+        return Allow() if isinstance(await next(), Deny) else Deny("turned")
+
+    async def unknown(execution: Any, next: Any) -> Any:
+        return Deny("no")
+
+    ctx.on(PRE_EXECUTE, turns)
+    assert (await explain(ctx)).certain
+    ctx.on(PRE_EXECUTE, unknown)
+    found = await explain(ctx)
+    assert (found.verdict, found.certain) == ("deny", False)
 
 
 async def test_listeners_that_only_hand_on_are_passed_over(ctx: Context):
@@ -326,8 +344,74 @@ async def test_a_policy_digest_follows_the_rules_in_force(ctx: Context):
     assert ctx.tools.policy_digest() == both
 
 
+@settings(max_examples=60)
+@given(
+    listeners=st.lists(
+        st.tuples(st.sampled_from(["pass", "allow", "deny", "ask", "raise", "soften", "turn"]), st.booleans()),
+        max_size=4,
+    ),
+    guards=st.lists(st.sampled_from(["pass", "deny", "raise"]), max_size=2),
+    rules=st.lists(st.sampled_from(["allow", "ask", "deny"]), max_size=2),
+)
+def test_what_is_certain_is_what_happens(listeners: list[tuple[str, bool]], guards: list[str], rules: list[Any]):
+    """Under any mix of rules, guards and listeners, of which some cannot be consulted."""
+
+    def make_listener(kind: str, free: bool) -> Any:
+        async def decide(execution: Any, next: Any) -> Any:
+            if kind == "raise":
+                raise RuntimeError("broken")
+            if kind == "soften":
+                decision = await next()
+                return Allow() if isinstance(decision, Deny) else decision
+            if kind == "turn":
+                return Allow() if isinstance(await next(), Deny) else Deny("turned")
+            return await next() if kind == "pass" else {"allow": Allow(), "deny": Deny("no"), "ask": Ask("?")}[kind]
+
+        return effect_free(decide) if free else decide
+
+    def make_guard(kind: str) -> Any:
+        def check(execution: Any) -> str | None:
+            if kind == "raise":
+                raise RuntimeError("broken")
+            return "never" if kind == "deny" else None
+
+        return check
+
+    async def compare() -> None:
+        asked: list[object] = []
+        body = Body()
+        async with create_context() as ctx:
+            await ctx.plugin(ToolsPlugin())
+            await ctx.plugin(ApprovalPlugin())
+            ctx.tools.register(make_tool("write", body))
+            for kind, free in listeners:
+                ctx.on(PRE_EXECUTE, make_listener(kind, free))
+            await ctx.plugin(PolicyPlugin(), {"rules": [{"action": action} for action in rules]})
+            for kind in guards:
+                ctx.tools.guard(make_guard(kind))
+
+            def answer(request: Any) -> str:
+                asked.append(request)
+                return "allowed-once"
+
+            ctx.approval.answer_with(answer)  # type: ignore[arg-type]
+            agent = LoggedAgent()
+            call = ToolCall("write", {}, agent=agent)
+            found = await ctx.tools.explain(call)
+            assert (asked, body.calls) == ([], [])
+            result = await ctx.tools.execute(call)
+        if found.certain:
+            assert result.is_error == (found.verdict == "deny") == (not body.calls)
+            assert found.verdict != "ask" or asked
+            assert found.verdict != "allow" or not asked
+        if all(free for _, free in listeners):
+            assert found.certain
+
+    asyncio.run(compare())
+
+
 async def test_explaining_and_running_agree(ctx: Context):
-    """What is certain is what happens."""
+    """Reasons, too."""
     rules = [
         {"tool": "write", "arguments": {"path": "d*"}, "action": "deny", "reason": "d"},
         {"tool": "write", "arguments": {"path": "*x"}, "action": "ask"},

@@ -19,6 +19,8 @@ from msgspec import UNSET
 from tests.support.agents import LoggedAgent, LoneAgent
 from tests.support.calls import Body, make_tool
 from tests.support.code_mode import ScriptRuntime
+from tests.support.sessions import answer, begin, new_log
+from tests.support.sessions import call as call_event
 
 from dsh_tools.content import ImageBlock, JsonBlock, TextBlock
 from dsh_tools.errors import RegistrationError, ToolError
@@ -28,7 +30,7 @@ from dsh_tools.messages import record_json
 from dsh_tools.model import ScriptedModel, call, say
 from dsh_tools.pipeline import ToolsPlugin
 from dsh_tools.services import ApprovalPlugin, CallRecordPlugin, PolicyPlugin, TimeoutPlugin, always
-from dsh_tools.session import CallRecord, EventVocabulary, call_records, dump_jsonl, load_jsonl
+from dsh_tools.session import CallRecord, EventVocabulary, call_records, dump_jsonl, load_jsonl, repair_drafts
 from dsh_tools.standard import standard
 from dsh_tools.tools import (
     EXECUTE,
@@ -561,8 +563,58 @@ def test_records_that_cannot_be_read_are_passed_over():
     agent.session.append("x", {}, ignorable=True)
     event = msgspec.structs.replace(agent.session.events[-1], type="tool/record", data={"callId": "c"})
     assert call_records([event]) == []
-    vocabulary = EventVocabulary()
-    assert "tool/record" in vocabulary
+    assert "tool/record" in EventVocabulary()
+
+
+async def test_calls_that_nobody_recorded_tell_what_the_log_tells(no_leaks: None):
+    async with world() as ctx:
+        agent = await run_script(ctx)
+        written = call_records(agent.session.events)
+        events = [event for event in agent.session.events if event.type != "tool/record"]
+        derived = call_records(events)
+    assert [record.seq for record in derived] == [None] * len(written)
+    # A denial carries no code, and what nobody noted is not made up.
+    endings = [record.ending if record.ending != "denied" else "failed" for record in written]
+    assert [record.ending for record in derived] == endings
+    told = ("call_id", "root_call_id", "name", "proposed", "shown_digest", "approvals", "call_seq", "result_seq")
+    for one, other in zip(derived, written, strict=True):
+        assert [getattr(one, name) for name in told] == [getattr(other, name) for name in told]
+        assert (one.consulted, one.ran, one.arguments, one.arguments_digest) == ((), None, UNSET, None)
+        assert one.result.is_error == other.result.is_error
+        assert one.result.error == other.result.error
+        assert [question[0] for question in one.measured.questions] == [
+            question[0] for question in other.measured.questions
+        ]
+
+
+async def test_calls_that_never_came_into_the_pipeline_are_among_the_records(no_leaks: None):
+    # HOST-156: what an abort keeps from starting is logged with its result.
+    async with world() as ctx:
+
+        async def stops(args: Any, run: Any) -> str:
+            run.agent.cancel()
+            await asyncio.sleep(60)
+            return "late"
+
+        ctx.tools.register(make_tool("stops", stops))
+        agent = await ctx.agents.create("main", ScriptedModel([say("", call("stops"), call("t", n=1)), "done"]))
+        await agent.run("go")
+        stopped, skipped = call_records(agent.session.events)
+    assert (stopped.name, stopped.ending, stopped.seq is not None) == ("stops", "aborted", True)
+    assert (skipped.name, skipped.ending, skipped.seq) == ("t", "not-started", None)
+    assert (skipped.proposed, skipped.ran, skipped.result.error.code) == ('{"n":1}', None, "ABORTED_BEFORE_DISPATCH")
+
+
+async def test_a_call_whose_process_died_is_among_the_records(no_leaks: None):
+    log = new_log()
+    begin(log)
+    answer(log, "", ("c1", "t", "{}"), ("c2", "t", '{"n": 2}'))
+    call_event(log, "c1")
+    for draft in repair_drafts(log.events):
+        log.append_draft(draft)
+    first, second = call_records(log.events)
+    assert (first.call_id, first.ending) == ("c1", "unknown")
+    assert (second.call_id, second.ending, second.proposed) == ("c2", "not-started", '{"n": 2}')
 
 
 @settings(max_examples=40)
