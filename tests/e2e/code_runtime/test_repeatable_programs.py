@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -15,6 +16,8 @@ from tests.support.repeatable_programs import programs
 from dsh_tools.code_runtime import CodeRuntime, DenoRuntime, MontyRuntime, RuntimeConfig
 
 Check = Callable[[str, int], None]
+EXAMPLES = 1000 if os.environ.get("DSH_TOOLS_SOAK") == "1" else 40
+
 seeds = st.integers(0, 2**32)
 
 
@@ -45,14 +48,14 @@ def check_python() -> Iterator[Check]:
 
 
 @given(programs("typescript"), seeds)
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 def test_any_typescript_program_repeats_its_course(check_typescript: Check, program: str, seed: int):
     # D34: with the answers of the first run, a second one makes the same calls, logs and result
     check_typescript(program, seed)
 
 
 @given(programs("python"), seeds)
-@settings(max_examples=60)
+@settings(max_examples=EXAMPLES)
 def test_any_python_program_repeats_its_course(check_python: Check, program: str, seed: int):
     # D34
     check_python(program, seed)
