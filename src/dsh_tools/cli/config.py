@@ -5,6 +5,7 @@
     tools: {mode: native}
     plugins:
       - dsh_tools.toolkits.files:FilesPlugin
+      - my_project.weather:forecast    # a tool, a list of tools, or a module of them
       - use: my_project.tools
         config: {limit: 10}
 """
@@ -31,7 +32,7 @@ DEFAULT_FILE = "dsh.yaml"
 
 
 class PluginEntry(pydantic.BaseModel):
-    """One plugin to mount: ``use`` is its import path, ``module`` or ``module:object``."""
+    """One plugin to mount, or tools to register: ``use`` is the import path, ``module`` or ``module:object``."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 

@@ -18,6 +18,7 @@ from ..kernel import Context, create_context
 from ..standard import mount_standard
 from ..tools import ToolDefinition
 from .config import CommandConfig, load_config, load_object
+from .tool_sources import mount
 
 __all__ = ["ConfigOption", "StoreOption", "open_app", "run_verb"]
 
@@ -43,11 +44,14 @@ async def open_app(config: CommandConfig, *, mount_plugins: bool = True) -> Asyn
         await mount_standard(ctx, config)
         if mount_plugins:
             for entry in config.plugins:
-                plugin = load_object(entry.use)
-                if isinstance(plugin, ToolDefinition):
-                    raise ConfigError(f"plugin {entry.use}: is a tool; a plugin registers it in apply(ctx, config)")
+                found = load_object(entry.use)
                 try:
-                    await ctx.plugin(plugin, entry.config)
+                    if entry.config is None:
+                        await mount(ctx, found)
+                    elif isinstance(found, ToolDefinition):
+                        raise ConfigError("is a tool, which takes no config")
+                    else:
+                        await ctx.plugin(found, entry.config)
                 except pydantic.ValidationError as error:
                     raise entry.config_error(error) from error
                 except (TypeError, HarnessError) as error:

@@ -1,4 +1,4 @@
-"""``--tools MODULE:OBJECT``: tools for one command, from Python code.
+"""``--tools MODULE:OBJECT``, and the ``plugins`` of ``dsh.yaml``: tools from Python code.
 
 The object is one of:
 
@@ -25,7 +25,7 @@ from .config import load_object
 if TYPE_CHECKING:
     from ..kernel import Context
 
-__all__ = ["ToolsOption", "mount_tools"]
+__all__ = ["ToolsOption", "mount", "mount_tools"]
 
 ToolsOption = Annotated[
     list[str] | None,
@@ -46,30 +46,31 @@ async def mount_tools(ctx: Context, references: Iterable[str] | None) -> None:
     for reference in references or ():
         found = load_object(reference)
         try:
-            await _mount(ctx, found)
+            await mount(ctx, found)
         except HarnessError as error:
             raise ConfigError(f"--tools {reference}: {error}") from error
         except Exception as error:
             raise ConfigError(f"--tools {reference}: {type(error).__name__}: {describe_exception(error)}") from error
 
 
-async def _mount(ctx: Context, found: Any) -> None:
+async def mount(ctx: Context, found: Any) -> None:
+    """Register or mount what was found."""
     if isinstance(found, ToolDefinition):
         ctx.tools.register(found)
     elif isinstance(found, (list, tuple)):
         for item in cast("Iterable[Any]", found):
-            await _mount(ctx, item)
+            await mount(ctx, item)
     elif isinstance(found, ModuleType) and not hasattr(found, "apply"):
         definitions = [item for item in vars(found).values() if isinstance(item, ToolDefinition)]
         if not definitions:
             raise ConfigError("the module has neither apply nor tool definitions; name an object, MODULE:OBJECT")
-        await _mount(ctx, definitions)
+        await mount(ctx, definitions)
     elif _takes_context(found):
         function = cast("Callable[[Context], Any]", found)
         made: Any = function(ctx)
         made = await made if inspect.isawaitable(made) else made
         if isinstance(made, (ToolDefinition, list, tuple)):
-            await _mount(ctx, made)
+            await mount(ctx, made)
     else:
         await ctx.plugin(cast("Any", found))
 

@@ -190,7 +190,8 @@ def test_a_question_needs_somebody_to_answer_it(home: Path) -> None:
         ("policy: {rules: [{tool: x}]}\n", "bad.yaml:1: policy.rules.0.action: "),
         ("tools: native\n", "bad.yaml:1: tools: must be a mapping of settings\n"),
         ("plugins: mine\n", "bad.yaml:1: plugins: must be a list\n"),
-        ("plugins: ['mine:add']\n", "plugin mine:add: is a tool; a plugin registers it in apply(ctx, config)\n"),
+        ("plugins: [{use: 'mine:add', config: {}}]\n", "plugin mine:add: is a tool, which takes no config\n"),
+        ("plugins: [math]\n", "plugin math: the module has neither apply nor tool definitions"),
         (
             "plugins:\n- mine\n- use: dsh_tools.toolkits.files:FilesPlugin\n  config:\n    rot: x\n",
             "bad.yaml:5: plugin dsh_tools.toolkits.files:FilesPlugin: config.rot: unknown key\n",
@@ -203,6 +204,17 @@ def test_a_bad_file_is_refused_with_file_line_and_key(home: Path, text: str, say
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_file_can_name_tools_as_they_are(home: Path) -> None:
+    (home / "plain.py").write_text(
+        "from dsh_tools import tool\n\n\n@tool\nasync def one() -> int:\n    'One.'\n    return 1\n\n\n"
+        "@tool\nasync def two() -> int:\n    'Two.'\n    return 2\n"
+    )
+    for use, names in (("plain", ["one", "two"]), ("plain:two", ["two"])):
+        (home / "own.yaml").write_text(f"plugins: ['{use}']\n")
+        done = run("tools", "--json", "--config", "own.yaml", cwd=home)
+        assert [tool["name"] for tool in json.loads(done.stdout)] == names, done.stderr
 
 
 def test_the_prompt_is_shown_and_its_changes_explained(home: Path) -> None:

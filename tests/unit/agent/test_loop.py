@@ -10,11 +10,22 @@ from typing import Any
 import pytest
 from tests.support.calls import Body, make_tool
 
-from dsh_tools.agent import AGENT_DISPOSED, AGENT_IDLE, MODEL_EVENT, SESSION_START, TURN_END, Agent, AgentConfig
+from dsh_tools.agent import (
+    AGENT_DISPOSED,
+    AGENT_IDLE,
+    MODEL_EVENT,
+    SESSION_START,
+    TURN_END,
+    Agent,
+    AgentConfig,
+    AgentsPlugin,
+)
 from dsh_tools.errors import AbortError, SessionError
-from dsh_tools.kernel import AbortController, Context
+from dsh_tools.kernel import AbortController, Context, create_context
 from dsh_tools.messages import ToolResultBlock
 from dsh_tools.model import Finish, ModelFailure, ScriptedCall, ScriptedModel, call, say
+from dsh_tools.pipeline import ToolsPlugin
+from dsh_tools.session.events import Failed
 from dsh_tools.standard import standard
 from dsh_tools.tools import Deny
 
@@ -440,3 +451,14 @@ async def test_turns_and_idleness_are_told_by_scope() -> None:
         await second.run("go")
         await first.run("go")
         assert heard == ["second", ("first", "Completed"), "first"]
+
+
+async def test_without_a_prompt_service_only_native_mode_can_be_shown() -> None:
+    # HOST-81, PIPE-69: an SDK that the model is not told of helps nobody
+    async with create_context() as ctx:
+        await ctx.plugin(ToolsPlugin(), {"mode": "code"})
+        await ctx.plugin(AgentsPlugin())
+        agent = await ctx.agents.create("a", ScriptedModel(["never asked"]))
+        outcome = await agent.run("go")
+    assert isinstance(outcome.reason, Failed)
+    assert 'mode "code" needs the prompt service' in outcome.reason.message
