@@ -16,6 +16,7 @@ from .explain import explain
 from .inspect import inspect
 from .mcp import mcp_app
 from .prompt import prompt
+from .resume import resume_session
 from .run_code import run_code
 from .sdk import sdk
 from .session import session_app
@@ -58,6 +59,7 @@ app.command("run-code")(run_code)
 app.command()(sdk)
 app.command()(prompt)
 session_app.command("timeline")(timeline)
+session_app.command("resume")(resume_session)
 app.add_typer(session_app, name="session")
 app.add_typer(mcp_app, name="mcp")
 

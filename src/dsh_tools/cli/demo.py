@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +16,9 @@ from ..code_runtime import CodeRuntimeConfig
 from ..errors import ConfigError
 from ..inspector import InspectorPlugin, StageTimesPlugin
 from ..kernel import Context
-from ..services import PolicyConfig, scripted
+from ..services import ApprovalConfig, PolicyConfig, scripted
 from ..session import SessionsConfig, replay_calls
+from ..session.events import Completed, Waiting
 from ..terminal import LiveView, TerminalApprovalPlugin, make_console, plain, render_timeline
 from ..toolkits.files import FilesPlugin
 from ..toolkits.search import SearchPlugin
@@ -27,7 +27,9 @@ from ..tools import tool
 from .config import CommandConfig
 from .demo_code import run_code_demo
 from .demo_script import DEMO_RULES, QUESTION, demo_model
+from .demo_waiting import WAITING_RULES, mount_waiting_demo, run_waiting_demo
 from .inspect import mount_inspector
+from .invocation import this_command
 from .runtime import open_app, run_verb
 
 if TYPE_CHECKING:
@@ -62,6 +64,12 @@ def demo(
     mode: Annotated[
         DemoMode, typer.Option("--mode", help="native: calls by the model; code: the same job by a program, beside it.")
     ] = DemoMode.NATIVE,
+    suspend: Annotated[
+        bool,
+        typer.Option(
+            "--suspend", help="With --mode code: a program that waits for a person, and goes on another time."
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
     page: Annotated[
         bool, typer.Option("--inspect", help="Serve the inspector's page, where the question can be answered, too.")
@@ -79,6 +87,10 @@ def demo(
         if not root.is_dir():
             raise ConfigError(f"--folder {folder}: is not a folder")
         sessions = SessionsConfig(path=str(store))
+        if suspend:
+            if mode is not DemoMode.CODE:
+                raise ConfigError("--suspend goes with --mode code: it is a program that waits")
+            return await _suspend(root, store, sessions, port if page else None)
         if mode is DemoMode.CODE:
             async with open_app(CommandConfig(sessions=sessions, code=CodeRuntimeConfig()), mount_plugins=False) as ctx:
                 reason = await run_code_demo(ctx, root, store)
@@ -98,6 +110,23 @@ def demo(
         return 0 if reason.__class__.__name__ == "Completed" else 1
 
     run_verb(work, None)
+
+
+async def _suspend(root: Path, store: Path, sessions: SessionsConfig, port: int | None) -> int:
+    """Run the demo of a program that waits; with a port, beside the page."""
+    settings = CommandConfig(
+        sessions=sessions, code=CodeRuntimeConfig(), policy=WAITING_RULES, approval=ApprovalConfig(suspend_after=0)
+    )
+    async with open_app(settings, mount_plugins=False) as ctx:
+        await mount_waiting_demo(ctx, root)
+        url: str | None = None
+        if port is not None:
+            url = (await mount_inspector(ctx, InspectorPlugin(), "127.0.0.1", port)).url
+        reason = await run_waiting_demo(ctx, root, store, page=url)
+        if url is not None:
+            typer.echo("The page stays open until Ctrl-C.")
+            await asyncio.Event().wait()
+    return 0 if isinstance(reason, Completed | Waiting) else 1
 
 
 async def _mount_demo(ctx: Context, root: Path, yes: bool, page: bool) -> None:
@@ -124,15 +153,6 @@ async def _run_turn(ctx: Context, root: Path, store: Path) -> TurnEndReason:
     finally:
         console.print(Rule(Text("when the calls ran"), style="dim"))
         console.print(render_timeline(replay_calls(log.events)))
-        again = f"{_this_command()} session show {log.id} --store {store}"
+        again = f"{this_command()} session show {log.id} --store {store}"
         console.print(Text(f"The session is kept. Show it again with:\n  {plain(again)}", "dim"), soft_wrap=True)
     return outcome.reason
-
-
-def _this_command() -> str:
-    """How the person called the command: by its name, or by a path where it is not on the search path."""
-    name = Path(sys.argv[0]).name
-    if shutil.which(name) is not None:
-        return name
-    called = Path(sys.argv[0]).absolute()
-    return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)

@@ -41,8 +41,9 @@ def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> Non
     async def work(settings: CommandConfig) -> int:
         async with open_app(settings.with_store(store), mount_plugins=False) as ctx:
             table = Table(box=None, pad_edge=False, header_style="dim")
-            for heading in ("session", "created", "events", "about"):
-                table.add_column(heading)
+            for heading in ("session", "created", "events", "state", "about"):
+                # An id that is cut is of no use.
+                table.add_column(heading, no_wrap=heading == "session")
             found = await _sessions(ctx).list()
             for summary in found:
                 created = datetime.datetime.fromtimestamp(summary.header.created_at / 1000).astimezone()
@@ -50,6 +51,7 @@ def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> Non
                     Text(plain(summary.header.id), "bold"),
                     created.strftime("%Y-%m-%d %H:%M"),
                     str(summary.length),
+                    Text("waiting", "yellow") if summary.waiting else Text(""),
                     Text(plain(summary.title)),
                 )
             make_console().print(table if found else Text("No sessions are kept here."))

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ..agent import MODEL_EVENT, TURN_END, Agent
 from ..model import Finish, ModelEvent, ModelFailed, Retrying, TextDelta
-from ..services import APPROVAL_DECIDED, ApprovalAnswer, ApprovalRequest
+from ..services import APPROVAL_DECIDED, APPROVAL_SUSPENDED, ApprovalAnswer, ApprovalRequest
 from ..session.events import Aborted, Completed, Failed, MaxTokens, TurnEndReason
-from ..tools import TOOL_RESULT, PresentedResult, ToolExecution, ToolResult, view_of_call, view_of_result
+from ..tools import TOOL_RESULT, TOOL_STATE, PresentedResult, ToolExecution, ToolResult, view_of_call, view_of_result
 from ..tools.events import EXECUTE
 from .console import make_console
 from .neutral import plain
@@ -25,8 +25,16 @@ from .render import render_call, render_result
 if TYPE_CHECKING:
     from ..kernel.context import Context
     from ..kernel.hooks import Next
+    from ..tools.stopping import CallStatus, StopEnding
 
 __all__ = ["LiveView"]
+
+_ENDINGS: dict[StopEnding, str] = {
+    "cancelled": "",
+    "raised": " with an error",
+    "returned": "; it ran to its end, and its late value was dropped",
+    "killed": "; its process was killed",
+}
 
 
 class LiveView:
@@ -71,14 +79,29 @@ class LiveView:
 
         ctx.on(EXECUTE, started, prepend=True)
         ctx.on(TOOL_RESULT, settled)
+        ctx.on(TOOL_STATE, self._stands)
         ctx.on(APPROVAL_DECIDED, self._decided)
+        ctx.on(APPROVAL_SUSPENDED, self._suspended)
         ctx.on(MODEL_EVENT, self._model_event)
         ctx.on(TURN_END, self._turn_end)
+
+    def _stands(self, execution: ToolExecution, status: CallStatus) -> None:
+        """Say of a call that it is told to stop, and how it then did; the rest its cards tell."""
+        name, stop = plain(execution.name), execution.stop
+        if status == "stopping":
+            self._print(Text(f"  {name} is told to stop", "yellow"))
+        elif status == "stopped" and stop is not None:
+            after = "" if stop.seconds is None else f" after {stop.seconds:.1f} s"
+            self._print(Text(f"  {name} has stopped{after}{_ENDINGS[stop.ending]}", "yellow"))
 
     def _decided(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
         why = "" if request.reason is None else f" ({plain(request.reason)})"
         said = f"? a person was asked about {plain(request.tool_name)}{why}: {answer.outcome}"
         self._print(Text(said, "green" if answer.outcome == "allowed-once" else "yellow"))
+
+    def _suspended(self, request: ApprovalRequest) -> None:
+        why = "" if request.reason is None else f" ({plain(request.reason)})"
+        self._print(Text(f"? nobody has answered about {plain(request.tool_name)}{why}: its call waits", "yellow"))
 
     def _model_event(self, _agent: Agent, event: ModelEvent) -> None:
         if isinstance(event, TextDelta):
