@@ -49,7 +49,11 @@ def stop_line(stop: StopReport | None, seconds: float, since: str) -> str:
 
 
 def explain_abort(execution: ToolExecution, result: ToolResult) -> ToolResult:
-    """Return the result of a call whose caller gave up with what there is to say of it; any other as it is."""
+    """Return the result of a call whose caller gave up with what there is to say of it; any other as it is.
+
+    A body that stopped at once, and had put nothing out, needs no further word: the contract's text stays alone
+    (PIPE-225).
+    """
     stop = execution.stop
     if stop is None or not isinstance(result, ToolFailure):
         return result
@@ -59,10 +63,9 @@ def explain_abort(execution: ToolExecution, result: ToolResult) -> ToolResult:
     seconds = stop.seconds or 0.0
     if seconds > SLOW_TO_STOP_SECONDS:
         _log.warning("%s stopped %.1f s after it was told to", execution.log_label, seconds)
-    lines = [
-        f"Error: {result.error.message}",
-        *output_lines(execution, "output before the call was aborted"),
-        stop_line(stop, seconds, "it was told to"),
-    ]
+    output = output_lines(execution, "output before the call was aborted")
+    if not output and seconds <= SLOW_TO_STOP_SECONDS and stop.ending not in _ENDINGS:
+        return result
+    lines = [f"Error: {result.error.message}", *output, stop_line(stop, seconds, "it was told to")]
     content = (TextBlock("\n".join(lines)),)
     return ToolFailure(result.error, content, additional_contexts=result.additional_contexts)
