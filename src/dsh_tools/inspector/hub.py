@@ -69,6 +69,7 @@ class Hub:
         self._channels: set[Channel] = set()
         self._partial: dict[str, dict[str, str]] = {}
         self._progress: dict[str, dict[str, str]] = {}
+        self._states: dict[str, dict[str, str]] = {}
         self.closed = False
 
     @property
@@ -84,6 +85,8 @@ class Hub:
                 channel.post("delta", {"kind": kind, "text": text})
             for call_id, text in self._progress.get(session, {}).items():
                 channel.post("progress", {"callId": call_id, "text": text})
+            for call_id, state in self._states.get(session, {}).items():
+                channel.post("state", {"callId": call_id, "state": state})
         self._channels.add(channel)
         return channel
 
@@ -127,11 +130,17 @@ class Hub:
         kept[call_id] = (kept.get(call_id, "") + text)[-MAX_PROGRESS:]
         self.tell(session, "progress", {"callId": call_id, "text": text[-MAX_PROGRESS:]})
 
+    def state(self, session: str, call_id: str, state: str) -> None:
+        """Say where a call stands."""
+        self._states.setdefault(session, {})[call_id] = state
+        self.tell(session, "state", {"callId": call_id, "state": state})
+
     def end_call(self, session: str, call_id: str) -> None:
-        """Forget a call's progress: its result is known."""
-        kept = self._progress.get(session)
-        if kept is not None and kept.pop(call_id, None) is not None and not kept:
-            del self._progress[session]
+        """Forget a call's progress and state: its result is known."""
+        for table in (self._progress, self._states):
+            kept = table.get(session)
+            if kept is not None and kept.pop(call_id, None) is not None and not kept:
+                del table[session]
 
     def close(self) -> None:
         """End all streams."""

@@ -11,7 +11,7 @@ from ..json_value import to_json_text
 from ..model import Finish, ModelFailed, ReasoningDelta, Retrying, TextDelta
 from ..services import APPROVAL_ASKED, APPROVAL_DECIDED
 from ..session import SESSION_EVENT, SESSION_OPEN, EventLog
-from ..tools.events import TOOL_PROGRESS, TOOL_RESULT, TOOLS_CHANGE
+from ..tools.events import TOOL_PROGRESS, TOOL_RESULT, TOOL_STATE, TOOL_SUSPENDED, TOOLS_CHANGE
 from .config import InspectorConfig
 from .desk import Desk
 from .service import Inspector
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..tools import ToolDefinition
     from ..tools.execution import ToolExecution
     from ..tools.result import ToolResult
+    from ..tools.stopping import CallStatus
 
 __all__ = ["InspectorPlugin"]
 
@@ -100,7 +101,17 @@ def _listen(ctx: Context, inspector: Inspector) -> None:
         if session is not None:
             hub.progress(session, execution.call_id, _progress_text(value))
 
+    def stands(execution: ToolExecution, status: CallStatus) -> None:
+        session = _session_of(execution)
+        if session is not None:
+            hub.state(session, execution.call_id, status)
+
     def settled(execution: ToolExecution, _result: ToolResult) -> None:
+        session = _session_of(execution)
+        if session is not None:
+            hub.end_call(session, execution.call_id)
+
+    def suspended(execution: ToolExecution) -> None:
         session = _session_of(execution)
         if session is not None:
             hub.end_call(session, execution.call_id)
@@ -110,6 +121,8 @@ def _listen(ctx: Context, inspector: Inspector) -> None:
         ctx.on(SESSION_OPEN, lambda _log: inspector.sessions_changed())
         ctx.on(MODEL_EVENT, model_event)
         ctx.on(TOOL_PROGRESS, progressed)
+        ctx.on(TOOL_STATE, stands)
+        ctx.on(TOOL_SUSPENDED, suspended)
         ctx.on(TOOL_RESULT, settled)
     ctx.on(TOOLS_CHANGE, lambda: hub.broadcast("tools", {}))
     if desk is not None:

@@ -3,10 +3,12 @@
 The log itself says when a call was logged and when its result was committed. This plugin adds what lies between:
 an event ``tool/stages`` for each call, which readers that don't know it may ignore::
 
-    {"callId": "c1", "policy": [t0, t1], "body": [t2, t3], "settled": t4}
+    {"callId": "c1", "policy": [t0, t1], "body": [t2, t5], "running": t3, "stopping": t4, "settled": t6}
 
-Times are milliseconds since the epoch, with fractions. ``body`` is missing where no body ran. The event comes
-before the call's ``tool/result``, so that a reader pairs it with the newest open call of that id.
+Times are milliseconds since the epoch, with fractions. ``body`` is missing where no body ran; it begins before
+``running`` where the call had to wait for its turn at a limit, a thread or a process. A call that was told to stop
+has ``stopping``, and ``stop``: who told it, how it ended, and how many seconds that took. The event comes before the
+call's ``tool/result``, so that a reader pairs it with the newest open call of that id.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import msgspec
 
 from ..kernel.markers import hands_on
 from ..session import EventLog
-from ..tools.events import EXECUTE, PRE_EXECUTE, TOOL_RESULT
+from ..tools.events import EXECUTE, PRE_EXECUTE, TOOL_RESULT, TOOL_STATE, TOOL_SUSPENDED
 
 if TYPE_CHECKING:
     from ..kernel import Context, Next
     from ..tools.events import Decision
     from ..tools.execution import CallToken, ToolExecution
     from ..tools.result import ToolResult
+    from ..tools.stopping import CallStatus
 
 __all__ = ["STAGES", "StageTimesPlugin"]
 
@@ -35,6 +38,8 @@ STAGES = "tool/stages"
 class _Times(msgspec.Struct):
     policy: tuple[float, float] | None = None
     body: tuple[float, float] | None = None
+    running: float | None = None
+    stopping: float | None = None
 
 
 class StageTimesPlugin:
@@ -66,24 +71,42 @@ class StageTimesPlugin:
             finally:
                 of(execution).body = (begin, _now())
 
+        def stands(execution: ToolExecution, status: CallStatus) -> None:
+            noted = of(execution)
+            if status == "running":
+                noted.running, noted.stopping = _now(), None
+            elif status == "stopping":
+                noted.stopping = _now()
+
+        def suspended(execution: ToolExecution) -> None:
+            times.pop(execution.token, None)
+
         def settled(execution: ToolExecution, _result: ToolResult) -> None:
             log = getattr(execution.agent, "session", None)
             noted = times.pop(execution.token, None)
             if not isinstance(log, EventLog) or not log.is_live or log.turn is None:
                 return
-            log.append(STAGES, _event(execution.call_id, noted or _Times()), ignorable=True)
+            log.append(STAGES, _event(execution, noted or _Times()), ignorable=True)
 
         ctx.on(PRE_EXECUTE, decide, prepend=True)
         ctx.on(EXECUTE, run, prepend=True)
+        ctx.on(TOOL_STATE, stands)
+        ctx.on(TOOL_SUSPENDED, suspended)
         ctx.on(TOOL_RESULT, settled)
 
 
-def _event(call_id: str, times: _Times) -> dict[str, Any]:
-    data: dict[str, Any] = {"callId": call_id, "settled": _now()}
+def _event(execution: ToolExecution, times: _Times) -> dict[str, Any]:
+    data: dict[str, Any] = {"callId": execution.call_id, "settled": _now()}
     if times.policy is not None:
         data["policy"] = list(times.policy)
     if times.body is not None:
         data["body"] = list(times.body)
+    if times.running is not None:
+        data["running"] = times.running
+    if times.stopping is not None:
+        data["stopping"] = times.stopping
+    if execution.stop is not None:
+        data["stop"] = msgspec.to_builtins(execution.stop)
     return data
 
 

@@ -23,6 +23,7 @@ svg { font: 12px system-ui, sans-serif; background: #ffffff; }
 text { fill: #1f2430; } .dim { fill: #5c6370; } .grid { stroke: #e3e6eb; }
 .model { fill: #c9cfda; } .waiting { fill: #dfe3ea; } .policy { fill: #8e7cc3; } .approval { fill: #e0a526; }
 .running { fill: #3b7dd8; } .review { fill: #79a8e6; } .commit { fill: #b5c9e3; }
+.stopping { fill: #7a4a12; }
 .failed .running, .interrupted .running { fill: #c7372f; } .failed text.outcome, .denied text.outcome,
 .timed-out text.outcome, .interrupted text.outcome { fill: #a32019; } .cancelled text.outcome { fill: #8a5a00; }
 .denied .policy, .denied .approval { fill: #c7372f; } .timed-out .running { fill: #d9622b; }
@@ -129,7 +130,7 @@ def _call_row(call: CallTimes, place: Place, y: int, end: float) -> str:
 def _legend(y: int) -> str:
     parts: list[str] = []
     left = 12
-    for name in ("model", "waiting", "policy", "approval", "running", "review", "commit"):
+    for name in ("model", "waiting", "policy", "approval", "running", "stopping", "review", "commit"):
         parts.append(f'<rect class="{name}" x="{left}" y="{y - 10}" width="12" height="12" rx="2"/>')
         parts.append(f'<text class="dim" x="{left + 17}" y="{y}">{name}</text>')
         left += 30 + 8 * len(name)

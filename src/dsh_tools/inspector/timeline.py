@@ -1,7 +1,8 @@
 """When each step asked the model and ran its calls, read back from a session's log.
 
 A call's time is cut into spans: ``waiting`` for its turn, ``policy``, ``approval`` (a person was asked),
-``running``, ``review`` (what came after the body) and ``commit`` (its result waited for those of earlier calls).
+``running``, ``stopping`` (from the moment it was told to stop), ``review`` (what came after the body) and ``commit``
+(its result waited for those of earlier calls).
 Logs without ``tool/stages`` events know only ``approval`` and ``running``.
 """
 
@@ -39,7 +40,8 @@ class Span(msgspec.Struct, rename="camel"):
 class CallTimes(msgspec.Struct, rename="camel"):
     """One call: ``depth`` is 0 for a call of the model, 1 for one that its program made, and so on.
 
-    ``end`` is None while the call runs; ``seq`` is the place of its event in the log.
+    ``end`` is None while the call runs; ``seq`` is the place of its event in the log; ``stop`` is how its body ended,
+    if it was told to stop: ``cancelled``, ``raised``, ``returned`` or ``killed``.
     """
 
     call_id: str
@@ -51,6 +53,7 @@ class CallTimes(msgspec.Struct, rename="camel"):
     outcome: Outcome = "running"
     code: str | None = None
     spans: list[Span] = msgspec.field(default_factory=list[Span])
+    stop: str | None = None
 
 
 class StepTimes(msgspec.Struct, rename="camel"):
@@ -133,6 +136,7 @@ class _Reader:
         stages = self._stages.pop(call.seq, None)
         call.end = event.time
         call.code = None if error is None else error["code"]
+        call.stop = None if stages is None or "stop" not in stages else stages["stop"]["ending"]
         call.outcome = self._outcome(call, is_error, stages)
         call.spans = _spans(call, event.time, stages)
 
@@ -157,7 +161,11 @@ def _spans(call: CallTimes, end: float, stages: dict[str, Any] | None) -> list[S
         edges += [("approval", asked.start), ("waiting", asked.end)]
     if stages is not None:
         if "body" in stages:
-            edges += [("running", stages["body"][0]), ("review", stages["body"][1])]
+            begin, over = stages["body"]
+            edges += [("waiting", begin), ("running", stages.get("running", begin))]
+            if "stopping" in stages:
+                edges.append(("stopping", stages["stopping"]))
+            edges.append(("review", over))
         edges.append(("commit", stages["settled"]))
     elif approvals:
         edges[-1] = ("running", approvals[-1].end)

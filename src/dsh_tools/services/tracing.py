@@ -7,7 +7,9 @@ Mount it where the ``otel`` extra is installed; spans go to whatever provider th
 A span is called ``execute_tool <name>`` and begins when the call is taken in. Its attributes are
 ``gen_ai.operation.name``, ``gen_ai.tool.name``, ``gen_ai.tool.type``, ``gen_ai.tool.call.id``, and for an agent with a
 session ``gen_ai.conversation.id``. Stages are events on it: ``authorized``, ``dispatched``, ``returned``, ``reviewed``,
-and ``retried`` for each further attempt. A call that fails sets ``error.type`` to its code, or to ``tool_error``.
+and ``retried`` for each further attempt; where it stands as well: ``queued``, ``running``, ``stopping``, ``stopped``. A
+call that fails sets ``error.type`` to its code, or to ``tool_error``. A call that was told to stop has
+``dsh_tools.stop.cause``, ``dsh_tools.stop.ending`` and, where that is known, ``dsh_tools.stop.seconds``.
 
 Spans nest: a call that a program makes is a child of the call that runs the program, and spans that a body opens are
 children of its call's.
@@ -27,7 +29,17 @@ from ..content import content_text
 from ..errors import ConfigError
 from ..json_value import is_lossless, to_json_text
 from ..kernel.markers import hands_on
-from ..tools.events import EXECUTE, POST_EXECUTE, PRE_EXECUTE, TOOL_RESULT, Decision, PostDecision, Review
+from ..tools.events import (
+    EXECUTE,
+    POST_EXECUTE,
+    PRE_EXECUTE,
+    TOOL_RESULT,
+    TOOL_STATE,
+    TOOL_SUSPENDED,
+    Decision,
+    PostDecision,
+    Review,
+)
 from ..tools.result import ToolFailure, ToolResult
 from .agents import session_of
 from .retry import TOOL_RETRY
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
     from ..kernel.context import Context
     from ..kernel.hooks import Next
     from ..tools.execution import CallToken, ToolExecution
+    from ..tools.stopping import CallStatus
 
 __all__ = ["TracingConfig", "TracingPlugin"]
 
@@ -87,6 +100,8 @@ class TracingPlugin:
         ctx.on(EXECUTE, spans.execute, prepend=True)
         ctx.on(POST_EXECUTE, spans.review, prepend=True)
         ctx.on(TOOL_RETRY, spans.retried)
+        ctx.on(TOOL_STATE, spans.state)
+        ctx.on(TOOL_SUSPENDED, spans.suspended)
         ctx.on(TOOL_RESULT, spans.finish)
 
 
@@ -129,6 +144,17 @@ class _Spans:
             attributes["reason"] = reason.error.message
         self._span_of(execution).add_event("retried", attributes)
 
+    def state(self, execution: ToolExecution, status: CallStatus) -> None:
+        """Note where the call stands."""
+        self._span_of(execution).add_event(status)
+
+    def suspended(self, execution: ToolExecution) -> None:
+        """End the span of a call that waits for a person; its resumption is a call of its own."""
+        span = self._open.pop(execution.token, None)
+        if span is not None:
+            span.add_event("suspended")
+            span.end()
+
     def finish(self, execution: ToolExecution, result: ToolResult) -> None:
         """End the span with the final result."""
         span = self._span_of(execution)
@@ -137,6 +163,12 @@ class _Spans:
             info = result.error.info
             span.set_attribute("error.type", info.code if info else "tool_error")
             span.set_status(self._trace.StatusCode.ERROR, result.error.message if self._capture else None)
+        stop = execution.stop
+        if stop is not None:
+            span.set_attribute("dsh_tools.stop.cause", stop.cause)
+            span.set_attribute("dsh_tools.stop.ending", stop.ending)
+            if stop.seconds is not None:
+                span.set_attribute("dsh_tools.stop.seconds", stop.seconds)
         if self._capture:
             span.set_attribute("gen_ai.tool.call.result", content_text(result.content))
         span.end()

@@ -69,6 +69,11 @@ async def test_stages_are_logged_and_cut_the_time_of_a_call_into_pieces(no_leaks
         "late": "timed-out",
         "gone": "failed",
     }
+    assert {name: one.stop for name, one in found.items() if one.stop} == {"late": "cancelled"}
+    assert [span.name for span in found["late"].spans if span.name in ("running", "stopping")][:1] == ["running"]
+    (stopped,) = [event.data for event in events if event.type == STAGES and "stop" in event.data]
+    assert stopped["stop"]["cause"] == "limit"
+    assert stopped["running"] <= stopped["stopping"] <= stopped["settled"]
     names = [span.name for span in found["slow"].spans]
     assert "running" in names
     running = next(span for span in found["slow"].spans if span.name == "running")
@@ -181,3 +186,37 @@ async def test_an_export_is_a_source_too(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SessionError):
         await open_source(tmp_path / "text")
+
+
+async def test_the_time_that_stopping_takes_is_a_piece_of_its_own(no_leaks: None) -> None:
+    async def stubborn(args: Any, run: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.05)
+        return "late"
+
+    async with standard() as ctx:
+        await ctx.plugin(StageTimesPlugin())
+        ctx.tools.register(show_tool("stubborn", body=stubborn, timeout_ms=50))
+        agent = await ctx.agents.create("a", scripted(call("stubborn")))
+        await agent.run("go")
+        (one,) = timeline_of(agent.session.events)[0].calls
+    pieces = {span.name: span.end - span.start for span in one.spans}
+    assert (one.outcome, one.stop) == ("timed-out", "returned")
+    assert pieces["stopping"] >= 40
+    assert pieces["running"] >= 40
+    assert ElementTree.fromstring(timeline_svg([StepTimes(1, 1, one.start, one.start, one.end, [one])])) is not None
+
+
+def test_a_page_that_comes_later_hears_where_calls_stand() -> None:
+    hub = Hub()
+    first = hub.open("s")
+    hub.state("s", "c1", "running")
+    hub.state("s", "c1", "stopping")
+    hub.state("other", "c2", "running")
+    later = hub.open("s")
+    assert later.take() == [("state", {"callId": "c1", "state": "stopping"})]
+    assert [payload["state"] for _, payload in first.take()] == ["running", "stopping"]
+    hub.end_call("s", "c1")
+    assert hub.open("s").take() == []

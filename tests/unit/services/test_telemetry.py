@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from tests.support.agents import LoggedAgent
 
 from dsh_tools.errors import ConfigError, ToolError
+from dsh_tools.kernel.abort import AbortController
 from dsh_tools.kernel.context import Context
 from dsh_tools.services import METRICS, MetricsPlugin, RetryPlugin, TracingPlugin
 from dsh_tools.services.metrics import UNKNOWN_TOOLS
@@ -103,8 +104,11 @@ async def test_a_call_is_one_span_with_stage_events(app: Context, register: Call
         "gen_ai.conversation.id": "s7",
     }
     assert span.events == [
+        ("queued", {}),
         ("authorized", {"decision": "allow"}),
         ("dispatched", {}),
+        ("running", {}),
+        ("stopped", {}),
         ("returned", {"error": False}),
         ("reviewed", {"decision": "accept"}),
     ]
@@ -155,7 +159,12 @@ async def test_calls_that_end_early_have_their_span(app: Context, register: Call
         ("execute_tool work", 1),
         ("execute_tool nothing", 1),
     ]
-    assert recorder.spans[0].events[0] == ("authorized", {"decision": "deny"})
+    assert recorder.spans[0].events == [
+        ("queued", {}),
+        ("authorized", {"decision": "deny"}),
+        ("reviewed", {"decision": "accept"}),
+        ("stopped", {}),
+    ]
     assert recorder.spans[1].attributes["error.type"] == "INVALID_ARGS"
 
 
@@ -318,3 +327,27 @@ async def test_the_numbers_can_be_exported(app: Context, register: Callable[...,
     ]
     assert [amount for amount, _ in meters.instruments["dsh_tools.calls.running"].added] == [1, -1, 1, -1]
     assert len(meters.instruments["dsh_tools.call.duration"].added) == 3
+
+
+async def test_a_call_that_is_told_to_stop_says_so_and_how_it_did(app: Context, register: Callable[..., None]):
+    recorder = Recorder()
+    await app.plugin(TracingPlugin(recorder))
+
+    async def stubborn(args: Any, run: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+        return "late"
+
+    register(stubborn)
+    controller = AbortController()
+    asyncio.get_running_loop().call_later(0.02, controller.abort)
+    await app.tools.execute(ToolCall("work", signal=controller.signal))
+    (span,) = recorder.spans
+    states = [name for name, _ in span.events if name in ("queued", "running", "stopping", "stopped")]
+    assert states == ["queued", "running", "stopping", "stopped"]
+    assert span.attributes["error.type"] == "ABORTED"
+    assert span.attributes["dsh_tools.stop.cause"] == "caller"
+    assert span.attributes["dsh_tools.stop.ending"] == "returned"
+    assert span.attributes["dsh_tools.stop.seconds"] > 0

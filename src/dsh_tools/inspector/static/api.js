@@ -47,7 +47,7 @@ export async function enter() {
 }
 
 const KINDS = [
-  "hello", "approvals", "decided", "sessions", "rows", "caught-up", "delta", "answer-end", "progress",
+  "hello", "approvals", "decided", "sessions", "rows", "caught-up", "delta", "answer-end", "progress", "state",
   "tools", "start-over", "goodbye",
 ];
 

@@ -7,7 +7,7 @@ import { recordFacts, verdictTable } from "./record.js";
 import { jsonBody, textBody } from "./text.js";
 
 export const STATES = {
-  running: ["◌", "running"], asking: ["?", "waits for approval"], ok: ["✓", "succeeded"], failed: ["✗", "failed"],
+  queued: ["◌", "waits for its turn"], running: ["◌", "running"], stopping: ["◍", "is stopping"], asking: ["?", "waits for approval"], ok: ["✓", "succeeded"], failed: ["✗", "failed"],
   denied: ["⊘", "denied"], cancelled: ["⊝", "cancelled"], "timed-out": ["◔", "timed out"],
   interrupted: ["!", "interrupted"],
 };
@@ -70,7 +70,7 @@ function bodyOf(item, context, calls) {
     if (view.cwd) parts.push(h("p", { class: "about" }, "in ", h("code", {}, plain(view.cwd))));
   }
   parts.push(...calls);
-  if (item.state === "running" || item.state === "asking") {
+  if (["queued", "running", "stopping", "asking"].includes(item.state)) {
     if (view?.card === "diff") parts.push(diffBody(view.diffs, context.onResize));
     else if (view?.content) parts.push(...contentParts(view.content, item, context, false));
     if (item.progress) parts.push(textBody(item.progress, { ...textOptions(item, context, "progress"), ansi: true, tail: true, label: "Output so far" }));

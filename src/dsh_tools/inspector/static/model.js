@@ -171,6 +171,14 @@ export class SessionModel {
     this.partial = null;
   }
 
+  state(callId, state) {
+    const item = this.byId.get(callId);
+    if (!item || item.endTime || !this.live || state === "stopped") return;
+    if (item.state === "asking" && state === "queued") return;
+    item.state = state;
+    this.touch(item);
+  }
+
   progress(callId, text) {
     const item = this.byId.get(callId);
     if (!item || item.endTime || !this.live) return;

@@ -10,7 +10,7 @@ const GUESSES = { turn: 44, user: 70, assistant: 80, partial: 80, note: 44 };
 const FILTERS = {
   all: () => true,
   calls: (item) => item.kind === "call",
-  trouble: (item) => item.kind === "call" && !["ok", "running", "asking"].includes(item.state),
+  trouble: (item) => item.kind === "call" && !["ok", "queued", "running", "stopping", "asking"].includes(item.state),
 };
 
 export class SessionPage {
@@ -117,6 +117,9 @@ export class SessionPage {
       this.changed();
     } else if (kind === "progress") {
       this.model.progress(payload.callId, payload.text);
+      this.changed();
+    } else if (kind === "state") {
+      this.model.state(payload.callId, payload.state);
       this.changed();
     } else if (kind === "sessions") this.drawMeta();
   }

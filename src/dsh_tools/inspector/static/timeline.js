@@ -4,8 +4,14 @@ import { STATES } from "./cards.js";
 import { duration, h, plain } from "./dom.js";
 
 const SPANS = {
-  waiting: "waiting for its turn", policy: "in policy", approval: "waiting for a person", running: "running",
+  waiting: "waiting for its turn", policy: "in policy", approval: "waiting for a person", running: "running", stopping: "stopping",
   review: "in review", commit: "waiting to be committed", model: "the model answers",
+};
+
+const STOPS = {
+  cancelled: "It stopped when it was told to.", raised: "It failed when it was told to stop.",
+  returned: "It ran to its end although it was told to stop; its late value was dropped.",
+  killed: "It did not stop when it was told to; its process was killed.",
 };
 
 export class TimelineView {
@@ -87,6 +93,7 @@ export class TimelineView {
     this.detail.replaceChildren(
       h("h2", {}, plain(call.name), " ", h("span", { class: "dim" }, plain(call.callId))),
       h("p", { class: `outcome ${call.outcome}` }, said, call.code ? ` · ${plain(call.code)}` : ""),
+      call.stop ? h("p", {}, STOPS[call.stop] ?? plain(call.stop)) : null,
       h("dl", { class: "stages" }, spans.map((span) => [
         h("dt", {}, h("span", { class: `swatch s-${span.name}`, "aria-hidden": "true" }), SPANS[span.name]),
         h("dd", {}, duration(span.end - span.start))])),

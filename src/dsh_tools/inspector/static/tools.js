@@ -91,7 +91,7 @@ export class ToolsPage {
   tool(tool) {
     const flags = [
       tool.owner ? `registered by ${plain(tool.owner)}` : null, tool.timeoutMs ? `time limit ${duration(tool.timeoutMs)}` : null,
-      tool.overlaps ? "may overlap" : "runs alone", tool.idempotent ? "may be repeated" : null, tool.isolation === "thread" ? "runs in a thread" : null,
+      tool.overlaps ? "may overlap" : "runs alone", tool.idempotent ? "may be repeated" : null, tool.isolation === "thread" ? "runs in a thread" : tool.isolation === "process" ? "runs in a process" : null,
     ].filter(Boolean);
     return h("article", { "aria-label": plain(tool.name) },
       h("h2", {}, h("code", {}, plain(tool.name))),
