@@ -97,6 +97,18 @@ no_value = define_tool(name="e", description="", parameters=ReadArgs, output=Non
 in_thread = define_tool(
     name="f", description="", parameters=ReadArgs, output=str, execute=read_sync, isolation="thread"
 )
+in_process = define_tool(
+    name="f", description="", parameters=ReadArgs, output=str, execute=read_sync, isolation="process", timeout_ms=5
+)
+async_in_process = define_tool(
+    name="f", description="", parameters=ReadJob, output=Text, execute=read_job, isolation="process"
+)
+dict_in_process = define_tool(
+    name="f", description="", parameters=ReadStruct, output=TextDict, execute=read_struct, isolation="process"
+)
+nothing_in_process = define_tool(
+    name="f", description="", parameters=ReadArgs, output=None, execute=read_nothing, isolation="process"
+)
 with_options = define_tool(
     name="g",
     description="",

@@ -33,3 +33,4 @@ async def use(run: ToolRunContext) -> None:
 tool(3)  # error
 tool(titel="x")  # error
 tool(run_in_thread="yes")  # error
+tool(isolation="thread")  # error

@@ -83,6 +83,10 @@ define_tool(name="a", description="", parameters=ReadArgs, output=None, execute=
 define_tool(name="a", description="", parameters=ReadArgs, output=str, execute=sync)  # error
 define_tool(name="a", description="", parameters=ReadArgs, output=str, execute=text, isolation="thread")  # error
 define_tool(name="a", description="", parameters=ReadArgs, output=str, execute=sync, isolation="thread", timeout_ms=1)  # error
+define_tool(name="a", description="", parameters=ReadArgs, output=int, execute=sync, isolation="process")  # error
+define_tool(name="a", description="", parameters=ReadArgs, output=int, execute=text, isolation="process")  # error
+define_tool(name="a", description="", parameters=OtherArgs, output=str, execute=text, isolation="process")  # error
+define_tool(name="a", description="", parameters=ReadArgs, output=str, execute=sync, isolation="moon")  # error
 # Projectors, presenters and options.
 define_tool(name="a", description="", parameters=ReadArgs, output=int, execute=number, render=lambda a, v: [TextBlock(v.upper())])  # error
 define_tool(name="a", description="", parameters=ReadArgs, output=str, execute=text, render=lambda a, v: "text")  # error
