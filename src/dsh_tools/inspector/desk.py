@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
+from ..kernel.abort import NEVER
 from ..services import ApprovalRequest
 from ..session import EventLog
 from ..tools import view_of_call
 from ..tools.cards import view_to_json
 from .rows import clip
+from .waiting import WaitingTurns
 
 if TYPE_CHECKING:
+    from ..agent import Agent
     from ..kernel import Context
     from ..services.approval import Approval, Outcome, Remember
+    from ..session.events import ApprovalAsked
     from .hub import Hub
     from .rows import FindTool
 
@@ -38,10 +42,12 @@ class Desk:
         self._hub = hub
         self._since: dict[str, float] = {}
         self._approval.open_desk()
+        self._waiting = WaitingTurns(ctx, lambda: hub.broadcast("approvals", self.pending()))
 
     def pending(self) -> list[dict[str, Any]]:
-        """Return the pending questions, oldest first, with a card of what would run."""
-        return [self._question(request) for request in self._approval.pending]
+        """Return the pending questions, oldest first, with a card of what would run; then those of turns that wait."""
+        pending = [self._question(request) for request in self._approval.pending]
+        return pending + [self._waiting_question(agent, asked) for agent, asked in self._waiting.questions()]
 
     def answer(self, request_id: str, outcome: str, reason: str | None, remember: str | None) -> bool:
         """Answer a question; False where somebody else was faster, or it was withdrawn.
@@ -50,7 +56,13 @@ class Desk:
             ApprovalError: the outcome or the scope is none that exists, or cannot be remembered.
         """
         said, reach = cast("Outcome", outcome), cast("Remember | None", remember)
-        return self._approval.answer(request_id, said, reason, reach, by="page")
+        if self._approval.answer(request_id, said, reason, reach, by="page"):
+            return True
+        asked = self._waiting.answer(request_id, outcome, reason)
+        if asked is None:
+            return False
+        self._tell_decided(asked.id, asked.tool_name, outcome, reason)
+        return True
 
     def asked(self, request: ApprovalRequest) -> None:
         """Tell the pages of a new question."""
@@ -59,10 +71,26 @@ class Desk:
 
     def decided(self, request: ApprovalRequest, outcome: str, reason: str | None) -> None:
         """Tell the pages that a question is over."""
-        self._since.pop(request.id, None)
-        ended = {"id": request.id, "toolName": request.tool_name, "outcome": outcome}
+        self._tell_decided(request.id, request.tool_name, outcome, reason)
+
+    def _tell_decided(self, question_id: str, tool_name: str, outcome: str, reason: str | None) -> None:
+        self._since.pop(question_id, None)
+        ended = {"id": question_id, "toolName": tool_name, "outcome": outcome}
         self._hub.broadcast("decided", ended if reason is None else {**ended, "reason": reason})
-        self._hub.broadcast("approvals", [item for item in self.pending() if item["id"] != request.id])
+        self._hub.broadcast("approvals", [item for item in self.pending() if item["id"] != question_id])
+
+    def _waiting_question(self, agent: Agent, asked: ApprovalAsked) -> dict[str, Any]:
+        """A question whose turn has ended as waiting, as the same card."""
+        request = ApprovalRequest(
+            asked.id,
+            agent,
+            asked.tool_name,
+            NEVER,
+            call_id=asked.call_id or None,
+            reason=asked.reason or None,
+            arguments=asked.arguments,
+        )
+        return {**self._question(request), "waiting": True}
 
     def _question(self, request: ApprovalRequest) -> dict[str, Any]:
         scope = request.agent.scope

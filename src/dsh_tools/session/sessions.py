@@ -70,6 +70,10 @@ class Sessions:
         log = self._live.get(session_id)
         return log if log is not None and log.is_live else None
 
+    def live_logs(self) -> list[EventLog]:
+        """Return the logs that are live here."""
+        return [log for log in self._live.values() if log.is_live]
+
     async def create(
         self,
         *,
