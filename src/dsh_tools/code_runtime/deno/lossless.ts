@@ -1,7 +1,9 @@
 // Lossless JSON: what a program's values become on their way to the host.
+//
+// Records whose members are all there from the start need no prototype of null: no other is ever asked for.
 
 import {
-  abs, ArrayPrototype, bare, bigIntText, getOwnPropertyDescriptor, getPrototypeOf, is, isArray, isInteger,
+  abs, ArrayPrototype, bigIntText, getOwnPropertyDescriptor, getPrototypeOf, is, isArray, isInteger,
   ObjectPrototype, ownKeys, quote, SetClass, setAdd, setDelete, setHas, toBigInt,
 } from "./captured.ts";
 
@@ -14,7 +16,7 @@ function openContainer(node: any, parent: any): any {
   if (!list && prototype !== ObjectPrototype && prototype !== null) return null;
   for (let i = 0; !list && i < length; i++)
     if (typeof keys[i] !== "string" || !getOwnPropertyDescriptor(node, keys[i])!.enumerable) return null;
-  return bare({ node, list, keys, length, index: 0, parent });
+  return { node, list, keys, length, index: 0, parent };
 }
 
 function scalarText(value: any, limit: number): string | null {
@@ -28,7 +30,7 @@ function scalarText(value: any, limit: number): string | null {
 
 /** Write a value as JSON text, reading each slot once, with no recursion. A lossy one is read on for its size. */
 export function encode(root: unknown, limit: number) {
-  const result = bare({ text: "", depth: 0, lossy: false, over: false });
+  const result = { text: "", depth: 0, lossy: false, over: false };
   const ancestors = new SetClass();
   let open: any = null, depth = 0;
   for (let value: any = root;;) {

@@ -104,7 +104,7 @@ function makeFunction(global: string, name: string, rejection: any) {
       if (encoded.lossy) return reject(failure("binding arguments must be lossless JSON"));
       const id = ++lastId;
       const frame = '{"t":"call","id":' + id + target + member("args", encoded) + "}";
-      const entry = bare({ resolve, reject, failure, frame, size: frame.length, next: null });
+      const entry = { resolve, reject, failure, frame, size: frame.length, next: null };
       mapSet(pending, id, entry);
       queueTail = queueHead === null ? (queueHead = entry) : (queueTail.next = entry);
       pump();
@@ -127,12 +127,12 @@ function settleCall(line: string): boolean {
 }
 
 // ── lines in ──────────────────────────────────────────────────────────────────
-const chunk = new Uint8Array(65536);
+const [chunk, STREAMING] = [new Uint8Array(65536), bare({ stream: true })];
 let [held, listening] = ["", false];
 
 /** Feed the bytes that were read to `line`, one call for each complete line. */
 function takeLines(count: number, line: (text: string) => void): void {
-  const text = decodeBytes(new BytesClass(bytesBuffer(chunk), 0, count), bare({ stream: true }));
+  const text = decodeBytes(new BytesClass(bytesBuffer(chunk), 0, count), STREAMING);
   let start = 0;
   for (let end; (end = indexOf(text, "\n", start)) >= 0; start = end + 1) {
     const whole = held + slice(text, start, end);
