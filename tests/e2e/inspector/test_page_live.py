@@ -155,6 +155,35 @@ async def test_text_and_progress_stream_before_they_are_logged(new_page: Any) ->
         await expect(page.get_by_text("That is all.")).to_be_visible()
 
 
+async def test_a_call_that_is_told_to_stop_says_so_until_it_has(new_page: Any) -> None:
+    release = asyncio.Event()
+
+    async def stubborn(args: Any, run: Any) -> str:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            await release.wait()
+        return "late"
+
+    async with inspected() as (ctx, inspector):
+        ctx.tools.register(show_tool("stubborn", body=stubborn, timeout_ms=1_000))
+        log = await ctx.sessions.create(id="s")
+        agent = await ctx.agents.create("a", scripted(call("stubborn"), say("done")), session=log)
+        page = await new_page(inspector.url)
+        turn = asyncio.create_task(agent.run("go"))
+        await expect(page.locator("section.card.stopping")).to_contain_text("is stopping")
+        late = await new_page(inspector.url)
+        await expect(late.locator("section.card.stopping")).to_contain_text("is stopping")
+        release.set()
+        await turn
+        card = page.locator("section.card.timed-out")
+        await expect(card).to_contain_text("it ran to its end, and its late value was dropped")
+        await page.get_by_role("link", name="Timeline", exact=True).click()
+        await page.locator(".tl-row.timed-out").hover()
+        await expect(page.locator(".stage-detail")).to_contain_text("its late value was dropped")
+        await expect(page.locator(".stage-detail")).to_contain_text("stopping")
+
+
 async def test_every_card_is_drawn(new_page: Any, picture: Any) -> None:
     async with inspected() as (ctx, inspector):
         for definition in every_card():
