@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import UNSET
 
+from ..code_mode import schema_digest
 from ..json_value import digest, to_json_text
 from ..messages import record_json
 from ..session import EventLog
@@ -229,8 +230,7 @@ class _Records:
     def _ran(self, tool: RegisteredTool, attempts: int) -> WhatRan:
         kept = self._schemas.get(tool.name)
         if kept is None or kept[0] is not tool.schema or kept[1] is not tool.output:
-            text = digest({"parameters": tool.schema.parameters, "output": tool.output.json})
-            kept = self._schemas[tool.name] = (tool.schema, tool.output, text)
+            kept = self._schemas[tool.name] = (tool.schema, tool.output, schema_digest(tool))
         return WhatRan(tool.name, _or_unset(tool.owner), kept[2], tool.definition.isolation, attempts)
 
 

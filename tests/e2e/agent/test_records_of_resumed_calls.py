@@ -69,7 +69,13 @@ class World:
 
 
 NATIVE = (say("a", call("look", n=1), call("pay", n=2), call("look", n=3)), say("done"))
-CODE = (say("a", call("run_code", code=PROGRAM)), say("done"))
+IN_TYPESCRIPT = """
+const first = await tools.look({ n: 1 });
+const paid = await tools.pay({ n: 2 });
+return [first, paid, await tools.look({ n: 3 })];
+"""
+PYTHON = (say("a", call("run_code", code=PROGRAM)), say("done"))
+TYPESCRIPT = (say("a", call("run_code", code=IN_TYPESCRIPT)), say("done"))
 
 
 @pytest.fixture
@@ -85,9 +91,15 @@ def world(monty_loaded: None, no_leaks: None, tmp_path: Path) -> World:
     return World(tmp_path / "s.sqlite")
 
 
-@pytest.mark.parametrize("script", [NATIVE, CODE], ids=["native", "program"])
-async def test_the_records_of_a_resumed_run_are_those_of_an_uninterrupted_one(world: World, script: Any):
-    code = {"language": "python", "prewarm": False, "pool_size": 0} if script is CODE else None
+@pytest.mark.parametrize(
+    ("script", "language"),
+    [(NATIVE, None), (PYTHON, "python"), (TYPESCRIPT, "typescript")],
+    ids=["native", "python", "typescript"],
+)
+async def test_the_records_of_a_resumed_run_are_those_of_an_uninterrupted_one(
+    world: World, script: Any, language: str | None
+):
+    code = None if language is None else {"language": language, "prewarm": False, "pool_size": 0}
     async with world.process(code=code) as ctx:
         ctx.approval.answer_with(lambda request: always("allowed-once")(request))
         outcome, agent = await world.run(ctx, *script)
