@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ToolError
 from ..kernel.abort import AbortController, AbortSignal
 from .cancellation import finish_shielded
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BodyThreads", "NotBegun"]
 
+_IN_BODY: contextvars.ContextVar[bool] = contextvars.ContextVar("dsh_tools_in_body_thread", default=False)
+_MOST_NESTED = 1000
+
 
 class NotBegun(asyncio.CancelledError):
     """The call was given up while it waited for a free thread; its body was never called."""
@@ -25,6 +29,9 @@ class NotBegun(asyncio.CancelledError):
 class BodyThreads:
     """Runs synchronous bodies.
 
+    A body that waits in its thread for another call holds that thread. Calls that come out of a body's thread have
+    threads of their own, or bodies that wait for each other would wait for a free one for ever.
+
     Parameters:
         max_threads: how many bodies run at once; further ones wait for a free thread.
     """
@@ -32,6 +39,8 @@ class BodyThreads:
     def __init__(self, max_threads: int = 32) -> None:
         self._max_threads = max_threads
         self._pool: ThreadPoolExecutor | None = None
+        self._nested_pool: ThreadPoolExecutor | None = None
+        self._nested = 0
 
     async def run(self, entry: RegisteredTool, execution: ToolExecution) -> Any:
         """Run one body in a thread and return its value.
@@ -41,15 +50,31 @@ class BodyThreads:
 
         Raises:
             NotBegun: the signal fired, or the task was cancelled, before a thread was free.
+            ToolError: very many bodies wait for each other, as those of a tool that calls itself do.
         """
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._max_threads, thread_name_prefix="dsh-tools-body")
+        if not _IN_BODY.get():
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._max_threads, thread_name_prefix="dsh-tools-body")
+            return await self._run_in(self._pool, entry, execution)
+        if self._nested_pool is None:
+            self._nested_pool = ThreadPoolExecutor(_MOST_NESTED, thread_name_prefix="dsh-tools-nested-body")
+        if self._nested >= _MOST_NESTED:
+            raise ToolError(f"{_MOST_NESTED} synchronous tools wait for calls of their own; does one call itself?")
+        self._nested += 1
+        try:
+            return await self._run_in(self._nested_pool, entry, execution)
+        finally:
+            self._nested -= 1
+
+    async def _run_in(self, pool: ThreadPoolExecutor, entry: RegisteredTool, execution: ToolExecution) -> Any:
+        context = contextvars.copy_context()
+        context.run(_IN_BODY.set, True)
         native = AbortController()
         given = execution.signal
         cancelled: asyncio.CancelledError | None = None
         with AbortSignal.any((given, native.signal)) as fused:
             execution.signal = fused
-            job = self._pool.submit(contextvars.copy_context().run, _outcome, entry, execution)
+            job = pool.submit(context.run, _outcome, entry, execution)
             future = asyncio.wrap_future(job)
             forget = fused.add_callback(job.cancel)  # works only as long as no thread has taken it
             while not future.done():
@@ -76,14 +101,16 @@ class BodyThreads:
 
     async def dispose(self) -> None:
         """Wait for running bodies and end the threads."""
-        pool, self._pool = self._pool, None
-        if pool is None:
+        pools = [pool for pool in (self._pool, self._nested_pool) if pool is not None]
+        self._pool = self._nested_pool = None
+        if not pools:
             return
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
 
         def wait() -> None:
-            pool.shutdown(wait=True)
+            for pool in pools:
+                pool.shutdown(wait=True)
             loop.call_soon_threadsafe(ended.set_result, None)
 
         # A thread of its own: the loop's default pool would keep one for good.

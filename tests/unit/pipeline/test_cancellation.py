@@ -656,3 +656,24 @@ async def test_a_body_that_is_given_up_unfinished_is_closed():
     work.send(None)
     work.close()
     assert closed == [True]
+
+
+async def test_bodies_in_threads_may_wait_for_each_other():
+    # Each holds its thread while it waits; with two threads and four of them nobody would ever get another.
+    loop = asyncio.get_running_loop()
+
+    async with app(max_threads=2) as ctx:
+
+        def outer(args: Any, execution: Any) -> Any:
+            call = ToolCall("inner", {"n": args["n"]}, parent=execution.token)
+            result = asyncio.run_coroutine_threadsafe(ctx.tools.execute(call), loop).result(30)
+            assert isinstance(result, ToolSuccess)
+            return result.value
+
+        def inner(args: Any, _execution: Any) -> Any:
+            return args["n"] if args["n"] % 2 else outer({"n": args["n"] + 1}, _execution)
+
+        ctx.tools.register(make_tool("outer", outer, isolation="thread"))
+        ctx.tools.register(make_tool("inner", inner, isolation="thread"))
+        results = await asyncio.gather(*(run(ctx, "outer", {"n": n}) for n in range(4)))
+    assert [result.value for result in results if isinstance(result, ToolSuccess)] == [1, 1, 3, 3]
