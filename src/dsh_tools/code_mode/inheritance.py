@@ -19,7 +19,7 @@ __all__ = ["hand_on", "inheritance"]
 
 
 def inheritance(result: ToolResult) -> JsonValue:
-    """Return what the outer call gets of a result: contexts, images first, and the end of the turn; None for nothing."""
+    """Return what the outer call gets of a result: contexts, images first, the turn's end; None for nothing."""
     contexts: list[UserMessage] = []
     kept: dict[str, Any] = {}
     if isinstance(result, ToolSuccess):

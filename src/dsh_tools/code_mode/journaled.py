@@ -22,7 +22,7 @@ from ..tools.result import ToolResult, ToolSuccess
 from .bridge import Bridge, SubCall
 from .inheritance import hand_on, inheritance
 from .journal import JournalStep, ProgramJournal, StepKind, StepState
-from .replayed import replayed_result
+from .replayed import DIVERGED, diverged, replayed_result, shown
 
 if TYPE_CHECKING:
     from ..code_runtime import CodeRuntime
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from .recording import DispatchRecorder
 
 __all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge"]
-
-DIVERGED: Final = "CODE_REPLAY_DIVERGED"
-"""The code of a run that took another path than its journal says."""
 
 OUTCOME_UNKNOWN: Final = (
     "TOOL_OUTCOME_UNKNOWN: the process ended while this call ran; check what it did before calling the tool again"
@@ -140,7 +137,7 @@ class JournaledBridge(Bridge):
         ended = result.error is None or result.error.kind == "exception"
         if self._divergence is None and ended and (missing or self._to_tell):
             step = missing[0] if missing else self._to_tell[0]
-            self._divergence = _diverged(step.number, f"was {_shown(step)}, and did not come")
+            self._divergence = diverged(step.number, f"was {shown(step)}, and did not come")
         if self._divergence is not None:
             raise self._divergence
 
@@ -212,7 +209,7 @@ class JournaledBridge(Bridge):
         recorded = self._recorded.get(step.number)
         if recorded is not None:
             if (recorded.kind, recorded.name, recorded.arguments) != (step.kind, step.name, step.arguments):
-                self._divergence = _diverged(step.number, f"was {_shown(recorded)}, and now is {_shown(step)}")
+                self._divergence = diverged(step.number, f"was {shown(recorded)}, and now is {shown(step)}")
                 self.abort(self._divergence)
                 return
             if recorded.state != "started":
@@ -220,28 +217,50 @@ class JournaledBridge(Bridge):
             elif not self._may_run_again(step.name):
                 step.outcome = ("error", OUTCOME_UNKNOWN, None)
             if recorded.delivery is not None:
-                self._known[step.number] = step
-                self._tell_again()
+                self._follow_told(step, recorded)
                 return
-        if self._to_tell:
+        # What was held before goes first.
+        if self._to_tell or self._held:
             self._held.append(step)
         else:
             self._go(step)
 
-    def _tell_again(self) -> None:
-        """Tell the program what it was told before, as far as it has asked; after that, let go what was held."""
-        while self._to_tell:
-            recorded = self._to_tell[0]
-            step = self._known.pop(recorded.number, None)
-            if step is None:
-                return
-            self._to_tell.popleft()
-            self._log_again(step, recorded)
-            hand_on(self._execution, recorded.inherited)
-            self._tell(step, recorded)
-        held, self._held = self._held, []
-        for step in held:
-            self._go(step)
+    def _follow_told(self, step: _Step, recorded: JournalStep) -> None:
+        """Tell the program what it was told before, if it is this step's turn.
+
+        The answer goes out when the function that the program has called returns, so nothing else must be told
+        before that: not what waits for this step, and not what was held.
+        """
+        if self._to_tell[0] is not recorded:
+            self._known[step.number] = step
+            return
+        self._to_tell.popleft()
+        self._repeat(step, recorded)
+        if self._known or self._held:
+            self._loop.call_soon(self._tell_known)
+
+    def _tell_known(self) -> None:
+        """Tell the program what it has asked for and was told next; after all of it, let go what was held."""
+        if self._signal.aborted:
+            return
+        try:
+            while self._to_tell:
+                recorded = self._to_tell[0]
+                step = self._known.pop(recorded.number, None)
+                if step is None:
+                    return
+                self._to_tell.popleft()
+                self._repeat(step, recorded)
+            held, self._held = self._held, []
+            for step in held:
+                self._go(step)
+        except Exception as error:
+            self.abort(error)
+
+    def _repeat(self, step: _Step, recorded: JournalStep) -> None:
+        self._log_again(step, recorded)
+        hand_on(self._execution, recorded.inherited)
+        self._tell(step, recorded)
 
     def _go(self, step: _Step) -> None:
         """Begin a step that the journal has no answer to; all earlier answers have been given."""
@@ -371,15 +390,3 @@ class JournaledBridge(Bridge):
         entry = self._tools.view(self._execution.scope).entries.get(step.name)
         result = replayed_result(entry, step.call.arguments, recorded)
         self._log.settled(self._log.started(step.call) if start is None else start, step.call, result)
-
-
-def _diverged(number: int, what: str) -> CodeRunFailedError:
-    return CodeRunFailedError(
-        f"the program did not do what it had done before it was stopped: request {number} {what}", DIVERGED
-    )
-
-
-def _shown(step: _Step | JournalStep) -> str:
-    if step.kind == "timer":
-        return f"a timer of {step.arguments} ms"
-    return f"a call of {step.name} with " + (f"arguments {step.arguments[:12]}" if step.arguments else "no JSON")

@@ -1,10 +1,11 @@
-"""The result of a call that ran in an earlier process, as its log entry shows it."""
+"""What is said of a run that repeats an earlier one: the results that it has, and where it takes another path."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..content import Content, text
+from ..errors import CodeRunFailedError
 from ..json_value import to_json_text
 from ..tools.blocks import checked_content
 from ..tools.result import ToolResult, ToolSuccess, failure
@@ -13,7 +14,44 @@ if TYPE_CHECKING:
     from ..tools.registered import RegisteredTool
     from .journal import JournalStep
 
-__all__ = ["replayed_result"]
+__all__ = ["DIVERGED", "diverged", "replayed_result", "shown"]
+
+DIVERGED: Final = "CODE_REPLAY_DIVERGED"
+"""The code of a run that took another path than its journal says."""
+
+
+class Request(Protocol):
+    """One request of a program to the host, now or in an earlier run."""
+
+    @property
+    def kind(self) -> str:
+        """``call`` or ``timer``."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The tool."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """The digest of the arguments, or the milliseconds."""
+        ...
+
+
+def diverged(number: int, what: str) -> CodeRunFailedError:
+    """Return the error of a run that did not make its request ``number`` as it had made it before."""
+    return CodeRunFailedError(
+        f"the program did not do what it had done before it was stopped: request {number} {what}", DIVERGED
+    )
+
+
+def shown(request: Request) -> str:
+    """Name a request in a message."""
+    if request.kind == "timer":
+        return f"a timer of {request.arguments} ms"
+    given = f"arguments {request.arguments[:12]}" if request.arguments else "no JSON"
+    return f"a call of {request.name} with {given}"
 
 
 def replayed_result(tool: RegisteredTool | None, arguments: Any, step: JournalStep) -> ToolResult:

@@ -150,7 +150,12 @@ async def test_killed_at_every_entry_while_it_goes_on(language: str, tmp_path: P
         await start(ctx, model_for(language, "code"))
     places = await kill_everywhere(tmp_path, language, "resume", "code", "entry")
     points = entry_points(places)
-    assert points >= {"before entry 1 running", "after entry pay 6 started", "before effect fifth", "after entry 1 done"}
+    assert points >= {
+        "before entry 1 running",
+        "after entry pay 6 started",
+        "before effect fifth",
+        "after entry 1 done",
+    }
     assert not any("first" in point or "third" in point for point in points), "a settled call has run again"
     found = await check_all(places, language)
     assert found["unknown"] == 4 * 2
@@ -176,7 +181,11 @@ async def test_killed_at_every_batch_of_the_log(tmp_path: Path):
         if text:
             results = json.loads(text)
             assert sum(result.startswith(UNKNOWN) for result in results) <= 2
-            assert all(done[name] == 1 for name, result in zip(EFFECTS, results, strict=True) if "is done" in result and name in ONCE)
+            assert all(
+                done[name] == 1
+                for name, result in zip(EFFECTS, results, strict=True)
+                if "is done" in result and name in ONCE
+            )
 
 
 async def test_native_calls_killed_while_they_go_on(tmp_path: Path):
