@@ -54,6 +54,7 @@ async def test_a_limit_on_a_body_that_cannot_be_stopped_is_refused_at_registrati
         with pytest.raises(InvalidTimeoutError, match="cannot be kept") as refused:
             ctx.tools.register(tool(body, 100, isolation="thread"))
         assert "make the body async" in refused.value.message
+        assert 'give it isolation="process"' in refused.value.message
     assert threading.active_count() == threads
 
 

@@ -120,6 +120,15 @@ def deep(args: Any, run: Any) -> Any:
     return value
 
 
+def fork_and_return(args: Any, run: Any) -> str:
+    return "parent" if os.fork() else "child"
+
+
+def close_everything(args: Any, run: Any) -> str:
+    os.closerange(3, 1000)
+    return "closed"
+
+
 # ── bodies that have to be stopped ────────────────────────────────────────────
 
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
     from ..tools.stopping import StopReport
 
-__all__ = ["SLOW_TO_STOP_SECONDS", "explain_abort", "output_lines", "stop_line"]
+__all__ = ["NEVER_STARTED", "SLOW_TO_STOP_SECONDS", "explain_abort", "output_lines", "stop_line"]
 
 _log = logging.getLogger("dsh_tools")
 
 SLOW_TO_STOP_SECONDS = 1.0
 """How long stopping may take before anybody is told how long it took."""
+
+NEVER_STARTED = "[the tool was not started: its turn had not come yet]"
 
 _ENDINGS = {
     "killed": ": it did not end by itself, and its process was killed",

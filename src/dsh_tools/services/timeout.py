@@ -42,7 +42,7 @@ from ..json_value import js_number
 from ..kernel.abort import MAX_TIMEOUT_SECONDS, AbortController
 from ..tools.events import EXECUTE
 from ..tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult
-from .stopping import SLOW_TO_STOP_SECONDS, explain_abort, output_lines, stop_line
+from .stopping import NEVER_STARTED, SLOW_TO_STOP_SECONDS, explain_abort, output_lines, stop_line
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
@@ -155,7 +155,7 @@ class _Deadline:
         lines = [
             f"Error: {self._message}",
             *output_lines(execution, "output before the limit"),
-            stop_line(execution.stop, self._overrun(), "the limit"),
+            NEVER_STARTED if execution.status == "queued" else stop_line(execution.stop, self._overrun(), "the limit"),
         ]
         contexts = UNSET if late is None else late.additional_contexts
         content = (TextBlock("\n".join(lines)),)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -356,6 +357,55 @@ async def test_a_call_that_is_aborted_while_it_waits_never_runs(no_leaks: None, 
         assert await running == ABORTED_AFTER
         assert text_of(await patient) == "1"
         assert not cancelled.is_set()
+
+
+async def test_a_limit_that_is_up_before_the_turn_comes_says_so(no_leaks: None, tmp_path: Path) -> None:
+    async with app(max_processes=1, process_grace_ms=50, spare_processes=0) as ctx:
+        await ctx.plugin(TimeoutPlugin())
+        ctx.tools.register(process_tool(bodies.deaf))
+        ctx.tools.register(make_tool("next", bodies.echo, isolation="process", timeout_ms=30))
+        controller = AbortController()
+        running = asyncio.create_task(run(ctx, arguments={"folder": str(tmp_path)}, signal=controller.signal))
+        await appears(tmp_path / "body")
+        assert text_of(await run(ctx, "next")).splitlines() == [
+            "Error: tool call timed out after 30ms",
+            "[the tool was not started: its turn had not come yet]",
+        ]
+        controller.abort()
+        await running
+
+
+async def test_a_body_that_comes_back_twice_counts_once(ctx: Context) -> None:
+    result = await outcome(ctx, bodies.fork_and_return)
+    assert text_of(result) in ("parent", "child")
+
+
+async def test_a_body_that_closes_everything_is_a_failed_call(ctx: Context) -> None:
+    result = await outcome(ctx, bodies.close_everything)
+    assert isinstance(result, ToolFailure)
+    assert result.error.message == "the tool's process exited with code 1 before the tool returned"
+
+
+async def test_names_that_are_no_text_cross(ctx: Context) -> None:
+    ctx.tools.register(process_tool(bodies.where))
+    result = await run(ctx, call_id="half \ud800 a pair")
+    assert isinstance(result, ToolSuccess)
+    assert result.value["call"][0] == "half \ud800 a pair"
+
+
+async def test_the_host_need_not_run_in_its_main_thread(no_leaks: None) -> None:
+    """The system tells a child of the end of the thread that started it; that is not the host's end."""
+
+    async def work() -> str:
+        async with app(spare_processes=0) as ctx:
+            ctx.tools.register(process_tool(bodies.echo_later))
+            return text_of(await run(ctx, arguments={"value": "from a thread"}))
+
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(asyncio.run(work())))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    assert found == ["from a thread"]
 
 
 async def test_an_aborted_call_starts_no_process(ctx: Context) -> None:

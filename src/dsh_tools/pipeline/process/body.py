@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import importlib
 import inspect
-import json
 import logging
 import os
 import pickle
@@ -44,7 +43,7 @@ from ...tools.definition import ToolDefinition
 from ...tools.execution import CallToken
 from ...tools.imported import BodyPlace, ImportedBody, find_attribute
 from ..cancellation import BodyCancellation
-from .frames import MAX_FRAME_BYTES, Failure, Job
+from .frames import MAX_FRAME_BYTES, Failure, Job, unpack
 
 __all__ = ["serve"]
 
@@ -59,7 +58,7 @@ def serve(job_file: IO[bytes], frames: int) -> None:
     channel = _Channel(frames)
     stop = _Stop(channel)
     try:
-        value = _perform(msgspec.json.decode(line, type=Job), channel, stop)
+        value = _perform(unpack(line), channel, stop)
     except BaseException as error:
         stop.disarm()
         channel.send("e", msgspec.json.encode(_failure_of(error)))
@@ -92,11 +91,9 @@ def _perform(job: Job, channel: _Channel, stop: _Stop) -> bytes:
 
 def _move_in(job: Job) -> None:
     """Take over what the host has now: this process may have been started long before."""
-    # As text that JSON can carry, whatever bytes the environment holds.
-    wanted: dict[str, str] = json.loads(job.environment)
-    for name in os.environ.keys() - wanted.keys():
+    for name in os.environ.keys() - job.environment.keys():
         del os.environ[name]
-    os.environ.update(wanted)
+    os.environ.update(job.environment)
     sys.path[:] = job.path
     os.chdir(job.folder)
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 
 from ...errors import HarnessError
 from ...tools.imported import BodyPlace
 
-__all__ = ["MAX_FRAME_BYTES", "BodyError", "End", "Failure", "Job", "environment_text"]
+__all__ = ["MAX_FRAME_BYTES", "BodyError", "End", "Failure", "Job", "error_of", "pack", "unpack"]
 
 MAX_FRAME_BYTES = 64 << 20
 """The largest value that comes out of a process, in bytes of JSON."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One call, on its way to a worker.
-
-    ``arguments`` and ``environment`` are JSON texts. The latter may hold what no UTF-8 can carry.
-    """
+    """One call, on its way to a worker. ``arguments`` is JSON text."""
 
     place: BodyPlace
     name: str
@@ -28,7 +26,7 @@ class Job(msgspec.Struct, frozen=True):
     arguments: str
     folder: str
     path: list[str]
-    environment: str
+    environment: dict[str, str]
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -87,6 +85,12 @@ def error_of(failure: Failure) -> Exception:
     return error
 
 
-def environment_text(environment: dict[str, str]) -> str:
-    """Return an environment as JSON in ASCII, with escapes for what is no text."""
-    return json.dumps(environment)
+def pack(job: Job) -> bytes:
+    """Write a job as one line of ASCII: names of files and variables may hold what no UTF-8 can carry."""
+    return json.dumps(msgspec.to_builtins(job)).encode()
+
+
+def unpack(line: bytes) -> Job:
+    """Read a job."""
+    fields: Any = json.loads(line)
+    return msgspec.convert(fields, Job)

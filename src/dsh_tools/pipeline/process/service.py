@@ -16,7 +16,7 @@ from ...kernel.abort import AbortController, AbortSignal
 from ...messages import UserMessage
 from ...tools.imported import ImportedBody
 from ..threads import NotBegun
-from .frames import End, Failure, Job, environment_text, error_of
+from .frames import End, Failure, Job, error_of, pack
 from .worker import WorkerProcess, search_path
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ class BodyProcesses:
             call = _Call(execution)
             self._calls.add(call)
             try:
+                job = _job(body, execution)
                 worker = self._take()
-                worker.begin(_job(body, execution), call.take)
+                worker.begin(job, call.take)
                 call.worker = worker
                 execution.state.note().begin()
                 remove = fused.add_callback(lambda: worker.stop(self._grace))
@@ -215,9 +216,10 @@ class _Call:
     def take(self, letter: str, payload: bytes) -> None:
         """Take one frame. What is no frame of ours is passed over."""
         try:
-            if letter == "v":
-                self._value = payload
-            elif letter == "e":
+            # A body may have forked, and both come back: the first counts.
+            if letter == "v" and self._failure is None:
+                self._value = self._value or payload
+            elif letter == "e" and self._value is None and self._failure is None:
                 self._failure = msgspec.json.decode(payload, type=Failure)
             elif letter == "p":
                 self._execution.progress(parse_json(payload))
@@ -226,13 +228,15 @@ class _Call:
             elif letter == "t":
                 self._execution.conclude_turn()
         except (msgspec.MsgspecError, LossyJsonError, TypeError, ValueError) as error:
-            _log.warning('tool "%s" has sent what cannot be read: %s', self._execution.name, error)
+            # Half a frame of a process that was killed, or a descriptor that the body took for its own.
+            _log.debug('tool "%s" has sent what cannot be read: %s', self._execution.name, error)
 
     def outcome(self, end: End, *, stopped: bool) -> Any:
         """Return the value, or raise what came instead."""
         if end.leftovers and not stopped:
             _log.warning('tool "%s" has left %d processes, which were ended', self._execution.name, end.leftovers)
-        if self._value is not None:
+        # What a killed process has written may be half of it, and is late anyway.
+        if self._value is not None and not (stopped and end.code != 0):
             try:
                 return parse_json(self._value)
             except Exception as error:
@@ -256,9 +260,9 @@ def _job(body: ImportedBody, execution: ToolExecution) -> bytes:
         to_json_text(execution.arguments),
         os.getcwd(),
         search_path(),
-        environment_text(dict(os.environ)),
+        dict(os.environ),
     )
-    return msgspec.json.encode(job)
+    return pack(job)
 
 
 def _describe(end: End) -> str:
