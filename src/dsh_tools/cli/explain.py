@@ -13,7 +13,7 @@ from rich.text import Text
 from ..json_value import to_json_text
 from ..messages import record_json
 from ..terminal import make_console, plain
-from ..tools import ToolCall
+from ..tools import RESERVED_NAME, CallToken, ToolCall
 from .call import mount_answerer
 from .config import CommandConfig
 from .runtime import ConfigOption, open_app, run_verb
@@ -22,6 +22,7 @@ from .tool_sources import ToolsOption, mount_tools
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ..kernel import Context
     from ..pipeline import Explanation
 
 __all__ = ["explain", "explanation_json", "render_explanation"]
@@ -44,6 +45,7 @@ def explain(
 ) -> None:
     """Say what policy would decide about a call, and why. Runs nothing, asks nobody.
 
+    Where only programs may call tools (mode code), it is about a call that a program makes.
     Status 0 where the call would run, 1 where it would be denied or cannot run, 3 where a person would be asked.
     """
 
@@ -54,7 +56,8 @@ def explain(
             # Nobody is asked; but whether somebody could be is part of the answer.
             mount_answerer(ctx, yes=False)
             caller = ctx.create_scope("command")
-            explanation = await ctx.tools.explain(ToolCall(name, text, call_id="command-1", agent=caller))
+            call = ToolCall(name, text, call_id="command-1", agent=caller, parent=_program_of(ctx, caller, name))
+            explanation = await ctx.tools.explain(call)
         if as_json:
             typer.echo(to_json_text(explanation_json(explanation), indent=2))
         else:
@@ -62,6 +65,12 @@ def explain(
         return {"allow": 0, "ask": 3}.get(explanation.verdict, 1)
 
     run_verb(work, config)
+
+
+def _program_of(ctx: Context, caller: Context, name: str) -> CallToken | None:
+    """Where only programs may call tools, the call is explained as one of a program."""
+    by_program = ctx.tools.mode(caller.scope) == "code" and name != RESERVED_NAME
+    return CallToken(ctx.tools.service) if by_program else None
 
 
 def explanation_json(explanation: Explanation) -> dict[str, object]:

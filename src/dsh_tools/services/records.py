@@ -16,6 +16,7 @@ the logger ``dsh_tools``; the call itself goes on.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from ..tools.result import ToolResult
 
 __all__ = ["CallRecordPlugin"]
+
+
+_log = logging.getLogger("dsh_tools")
 
 
 class CallRecordPlugin:
@@ -129,11 +133,15 @@ class _Records:
         self._schemas: dict[str, tuple[ToolSchema, Schema, str]] = {}
 
     def begin(self, call: ToolCall, run: Run) -> None:
-        """Trace a call whose caller has a log."""
-        log: object = getattr(call.agent, "session", None)
-        if isinstance(log, EventLog) and log.is_live:
-            recording = run.execution.state.trace = _Recording(log, call, run)
-            self._open.setdefault((log.id, call.call_id), []).append(recording)
+        """Trace a call whose caller has a log; whatever goes wrong here, the call goes on."""
+        try:
+            log: object = getattr(call.agent, "session", None)
+            if isinstance(log, EventLog) and log.is_live:
+                recording = _Recording(log, call, run)
+                self._open.setdefault((log.id, call.call_id), []).append(recording)
+                run.execution.state.trace = recording
+        except Exception:
+            _log.exception("call %r will have no record", call.call_id)
 
     # ── approvals ─────────────────────────────────────────────────────────────
 
@@ -159,6 +167,7 @@ class _Records:
                     _or_unset(answer.reason),
                     _or_unset(request.arguments_digest),
                     _or_unset(request.policy_digest),
+                    UNSET if request.purpose == "call" else request.purpose,
                 )
             )
 

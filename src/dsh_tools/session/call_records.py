@@ -56,6 +56,7 @@ class GivenApproval(msgspec.Struct, frozen=True, rename="camel"):
         reason: what they said.
         arguments_digest: the arguments that the answer is bound to.
         policy_digest: the rules that it is bound to; absent where none are declared.
+        purpose: what was asked for, where it was something else than running the call.
     """
 
     outcome: str
@@ -63,6 +64,7 @@ class GivenApproval(msgspec.Struct, frozen=True, rename="camel"):
     reason: str | UnsetType = UNSET
     arguments_digest: str | UnsetType = UNSET
     policy_digest: str | UnsetType = UNSET
+    purpose: str | UnsetType = UNSET
 
 
 class WhatRan(msgspec.Struct, frozen=True, rename="camel"):

@@ -187,6 +187,7 @@ class _Question:
             decided.get("reason", UNSET),
             asked.get("argumentsDigest", UNSET),
             asked.get("policyDigest", UNSET),
+            asked.get("purpose", UNSET),
         )
 
     def times(self) -> tuple[str, float, float]:

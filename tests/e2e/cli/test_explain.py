@@ -31,7 +31,7 @@ inject = ("tools",)
 
 def apply(ctx, config):
     ctx.tools.register(write)
-    ctx.tools.guard(lambda execution: "a secret" if execution.arguments["path"] == ".env" else None)
+    ctx.tools.guard(lambda execution: "a secret" if execution.arguments.get("path") == ".env" else None)
     if config and config.get("counts"):
         ctx.on(PRE_EXECUTE, counts)
 '''
@@ -134,3 +134,11 @@ def test_tools_of_a_module_can_be_explained(home: Path):
     (home / "dsh.yaml").unlink()
     done = explain(home, "write", "--args", '{"path": "x"}', "--tools", "mine:write", "--json")
     assert json.loads(done.stdout)["verdict"] == "allow"
+
+
+def test_where_only_programs_call_tools_the_call_is_one_of_a_program(home: Path):
+    (home / "dsh.yaml").write_text(CONFIG + "tools: {mode: code}\ncode: {prewarm: false}\n")
+    status, asked = document(home, "a.py")
+    assert (status, asked["verdict"]) == (3, "ask")
+    program = explain(home, "run_code", "--args", '{"code": "return 1"}', "--json")
+    assert json.loads(program.stdout)["verdict"] == "allow"

@@ -300,6 +300,35 @@ async def test_what_was_approved_is_what_runs(ctx: Context):
         ran["a"] = 2
 
 
+async def test_what_a_body_asks_for_is_told_apart(ctx: Context):
+    ctx.approval.answer_with(always("rejected"))
+
+    async def body(args: Any, run: Any) -> str:
+        answer = await ctx.approval.ask(
+            agent=run.agent, tool_name=run.name, call_id=run.call_id, reason="more", purpose="network"
+        )
+        return answer.outcome
+
+    ctx.tools.register(make_tool("wide", body))
+    (approval,) = (await record_of(ctx, name="wide")).approvals
+    assert (approval.outcome, approval.purpose, approval.arguments_digest) == ("rejected", "network", UNSET)
+
+
+async def test_a_recorder_that_fails_costs_the_call_nothing(ctx: Context, caplog: pytest.LogCaptureFixture):
+    class Odd(LoneAgent):
+        reads = 0
+
+        @property
+        def session(self) -> Any:
+            self.reads += 1
+            raise RuntimeError("no such thing")
+
+    agent = Odd()
+    assert not (await ctx.tools.execute(ToolCall("t", {}, agent=agent))).is_error
+    assert agent.reads == 1
+    assert any("will have no record" in message for message in caplog.messages)
+
+
 async def test_a_person_who_refuses(ctx: Context):
     await ctx.plugin(PolicyPlugin(), {"default": "ask"})
     ctx.approval.open_desk()

@@ -15,6 +15,10 @@ gets to read, and optionally how far the answer is to be remembered. Only ``allo
 and only this one call (HOST-82). ``unavailable`` is what comes out where nobody can answer, or an
 answerer fails (HOST-87): no answer is never a yes.
 
+**What it is bound to.** A grant counts for this session, this call, these arguments, and the rules in force
+(``ctx.tools.declare_policy``), which the question names by their digest; see :class:`Binding`. If the rules have
+changed when the answer comes, it is refused, and the question is put again. A refusal stands whatever changes.
+
 **Who answers.** Listeners on ``approval/request``, first come, each for the agents of its scope.
 ``answer_with(fn)`` registers a function as one; :func:`scripted` and :func:`always` make such
 functions. A front end that answers from elsewhere, such as a page, calls ``open_desk()`` once,

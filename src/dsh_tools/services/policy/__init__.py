@@ -34,8 +34,9 @@ commands, and keep what must not happen out of reach of the shell.
 
 **Remembered answers.** A person who is asked may answer for the rest of the session: for this tool with exactly
 these arguments, or for this tool at all. The first is bound to the digest of the arguments, so changed arguments ask
-again. The answers are in the session log, so a resumed session knows them; a forked one does not. Each use is
-recorded like every other answer. ``remember: false`` switches this off.
+again; both are bound to the rules, so that a grant is forgotten when those change. The answers are in the session log,
+so a resumed session knows them; a forked one does not. Each use is recorded like every other answer.
+``remember: false`` switches this off.
 """
 
 from __future__ import annotations
