@@ -12,25 +12,15 @@ import hashlib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Literal
 
-import msgspec
-
-from ..code_mode import JournalStep, ProgramFacts
+from ..code_mode import JournalStep
 from ..errors import SessionError
-from ..json_value import to_json_text
-from .codec import read_line
 from .entry_file import EntryFile
-from .journal import JournalContents, JournalRun, ParkedCall, RunState
+from .journal import JournalContents, JournalRun, ParkedCall
+from .journal_entries import announced_entry, contents_of, parked_entry, run_entry, state_entry, step_entry
 
 __all__ = ["FileJournal"]
-
-# What an entry is: its text is a JSON array that begins with one of these.
-_RUN: Final = 0
-_STATE: Final = 1
-_STEP: Final = 2
-_PARKED: Final = 3
-_ANNOUNCED: Final = 4
 
 
 class FileJournal:
@@ -48,7 +38,7 @@ class FileJournal:
     async def load(self, session_id: str) -> JournalContents:
         """Return what is kept of a session."""
         with self._reading(session_id) as file:
-            return JournalContents() if file is None else _contents(file)
+            return JournalContents() if file is None else contents_of(file.read())
 
     async def known(self, session_id: str) -> set[int]:
         """Return the places of all calls that something is kept of."""
@@ -58,7 +48,7 @@ class FileJournal:
     def announce(self, session_id: str, call_key: int) -> None:
         """Note that a program is about to be run."""
         with self._errors(session_id):
-            self._opened(session_id).append(call_key, _text([_ANNOUNCED]))
+            self._opened(session_id).append(call_key, announced_entry().encode())
         self._release(session_id)
 
     async def begin_run(
@@ -68,31 +58,28 @@ class FileJournal:
         if drop_others:
             with self._errors(session_id):
                 self._opened(session_id).clear()
-        facts = run.facts
-        described = [facts.language, facts.runtime, facts.program, dict(facts.tools)]
-        return self._run(session_id, call_key, run, {}, [_RUN, *described, run.seed, run.started_at])
+        return self._run(session_id, call_key, run, {}, run_entry(run))
 
     async def reopen_run(
         self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]
     ) -> _FileRun:
         """Go on with the journal of a program; see :meth:`Journal.reopen_run`."""
-        return self._run(session_id, call_key, run, logged, [_STATE, "running"])
+        return self._run(session_id, call_key, run, logged, state_entry("running"))
 
     def _run(
-        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None], entry: list[Any]
+        self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None], entry: str
     ) -> _FileRun:
         with self._errors(session_id):
             file = self._opened(session_id)
-            file.append(call_key, _text(entry))
+            file.append(call_key, entry.encode())
         self._running[session_id] = self._running.get(session_id, 0) + 1
         return _FileRun(self, session_id, file, call_key, run, logged)
 
     async def park(self, session_id: str, call: ParkedCall) -> None:
         """Keep a call that waits; see :meth:`Journal.park`."""
-        entry = [_PARKED, call.name, call.arguments, call.arguments_digest, call.schema, call.state]
         with self._errors(session_id):
             file = self._opened(session_id)
-            file.append(call.call_key, _text(entry))
+            file.append(call.call_key, parked_entry(call).encode())
             await self.sync(session_id, file)
         self._release(session_id)
 
@@ -182,18 +169,15 @@ class _FileRun:
         self.logged = logged
 
     def write(self, step: JournalStep) -> asyncio.Future[None] | None:
-        entry: list[Any] = [_STEP, step.number, step.kind, step.name, step.arguments, step.state]
-        if step.state != "started":
-            entry += (step.delivery, step.at, step.outcome, step.inherited)
         try:
-            self._append(self._key, _text(entry))
+            self._append(self._key, step_entry(step).encode())
         except OSError as error:
             raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
         return None
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
         try:
-            self._append(self._key, _text([_STATE, state]))
+            self._append(self._key, state_entry(state).encode())
             if state == "suspended":
                 await self._journal.sync(self._session_id, self._file)
         except OSError as error:
@@ -201,30 +185,3 @@ class _FileRun:
 
     def close(self) -> None:
         self._journal.ended(self._session_id)
-
-
-def _contents(file: EntryFile) -> JournalContents:
-    found = JournalContents()
-    steps: dict[int, dict[int, JournalStep]] = {}
-    for key, text in file.read():
-        entry: Any = read_line(text)
-        kind, values = entry[0], entry[1:]
-        if kind == _RUN:
-            found.runs[key] = JournalRun(ProgramFacts(*values[:4]), *values[4:])
-        elif kind == _STATE:
-            state: RunState = values[0]
-            found.runs[key] = msgspec.structs.replace(found.runs[key], state=state)
-        elif kind == _STEP:
-            steps.setdefault(key, {})[values[0]] = JournalStep(*values)
-        elif kind == _PARKED:
-            found.parked[key] = ParkedCall(key, *values)
-        elif kind == _ANNOUNCED:
-            found.announced.add(key)
-    for key, by_number in steps.items():
-        ordered = [by_number[number] for number in sorted(by_number)]
-        found.runs[key] = msgspec.structs.replace(found.runs[key], steps=ordered)
-    return found
-
-
-def _text(entry: list[Any]) -> bytes:
-    return to_json_text(entry).encode()

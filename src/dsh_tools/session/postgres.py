@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SessionError
 from .codec import decode_event, decode_header, encode_event, encode_header
 from .events import Event, SessionHeader
+from .journal_postgres import PostgresJournal
 from .store import (
     SessionSummary,
     StoredSession,
@@ -46,6 +47,15 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
             line TEXT NOT NULL,
             PRIMARY KEY (session, seq)
         )""",
+    ),
+    (
+        """CREATE TABLE dsh_journal (
+            entry BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            session TEXT NOT NULL REFERENCES dsh_sessions (id) ON DELETE CASCADE,
+            call BIGINT NOT NULL,
+            line TEXT NOT NULL
+        )""",
+        "CREATE INDEX dsh_journal_session ON dsh_journal (session, entry)",
     ),
 )
 """One entry for each version of the schema, oldest first; further tables come as further entries."""
@@ -79,6 +89,11 @@ class PostgresStore:
         self._held: set[str] = set()
         self._writers: dict[str, _PostgresWriter] = {}
         self._closed = False
+        self._journal = PostgresJournal(self._connect, self._prepare)
+
+    def journal(self) -> PostgresJournal:
+        """Return the journals of the sessions here."""
+        return self._journal
 
     async def create(self, header: SessionHeader, events: Sequence[Event] = ()) -> _PostgresWriter:
         """Keep a new session; see :meth:`SessionStore.create`."""
@@ -140,6 +155,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Close the writers and the connection, which gives every lock back."""
+        await self._journal.close()
         self._closed = True
         self._writers.clear()
         async with self._turn:
@@ -205,15 +221,18 @@ class PostgresStore:
     @asynccontextmanager
     async def _reading(self) -> AsyncGenerator[AsyncConnection[Any], None]:
         if self._connection is None:
-            # The first use of the store makes the tables.
-            async with self._writing():
-                pass
+            await self._prepare()
         async with _store_errors():
             db = await self._connect()
             try:
                 yield db
             finally:
                 await db.close()
+
+    async def _prepare(self) -> None:
+        """The first use of the store makes the tables."""
+        async with self._writing():
+            pass
 
     async def _connect(self) -> AsyncConnection[Any]:
         if self._closed:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
+from tests.support.journal import answer_all, application, effects, go_on, program_of, start
+from tests.support.journals import JournalConformance
 from tests.support.postgres import PostgresServer, postgres_server
 
 from dsh_tools.errors import SessionError
-from dsh_tools.session import EventLog, PostgresStore, SessionHeader, SessionStore
+from dsh_tools.session import EventLog, Journal, PostgresStore, SessionHeader, SessionStore
 from dsh_tools.testing.store_conformance import StoreConformance, refused, sample_events
 
 pytestmark = pytest.mark.needs("postgres")
@@ -131,3 +134,34 @@ async def test_a_cancelled_batch_is_whole_or_absent(make_store: Callable[[], Pos
         assert len((await store.read("s1")).events) in (0, 300)
     await writer.append(sample_events(300))
     assert len((await store.read("s1")).events) == 300
+
+
+class TestPostgresJournal(JournalConformance):
+    @pytest.fixture
+    async def journal(self, no_leaks: None, stores_of: Callable[[], PostgresStore]) -> Journal:
+        store = stores_of()
+        for session_id in ("s1", "s2"):
+            await (await store.create(SessionHeader(id=session_id, created_at=1))).close()
+        return store.journal()
+
+
+async def test_a_program_waits_and_goes_on_with_a_database(
+    stores_of: Callable[[], PostgresStore], server: PostgresServer, tmp_path: Path
+):
+    # D34
+    conninfo = stores_of()._conninfo
+    program = """
+    const first = await tools.effect({ name: "first", value: 1 });
+    await new Promise((wake) => setTimeout(wake, 2));
+    return [first, await tools.pay({ name: "second", value: 2 }), await tools.effect({ name: "third", value: 3 })];
+    """
+    settings = {"sessions": {"store": "postgres", "conninfo": conninfo}}
+    async with application(tmp_path, **settings) as ctx:
+        agent = await start(ctx, program_of(program))
+        assert agent.is_waiting
+    async with application(tmp_path, **settings) as ctx:
+        assert [summary.waiting for summary in await ctx.sessions.list()] == [True]
+        await answer_all(ctx)
+        outcome = await (await go_on(ctx)).resume()
+        assert "third is done" in outcome.text
+    assert effects(tmp_path / "effects") == ["first 1", "second 2", "third 3"]

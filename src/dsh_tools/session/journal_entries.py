@@ -1,0 +1,82 @@
+"""What stores keep of journals: entries in order, each a JSON array under the place of its call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ..code_mode import JournalStep, ProgramFacts
+from ..json_value import to_json_text
+from .codec import read_line
+from .journal import JournalContents, JournalRun, ParkedCall, RunState
+
+__all__ = ["announced_entry", "contents_of", "parked_entry", "run_entry", "state_entry", "step_entry"]
+
+# What an entry is: its array begins with one of these.
+_RUN: Final = 0
+_STATE: Final = 1
+_STEP: Final = 2
+_PARKED: Final = 3
+_ANNOUNCED: Final = 4
+
+
+def run_entry(run: JournalRun) -> str:
+    """A program begins."""
+    facts = run.facts
+    return _text([_RUN, facts.language, facts.runtime, facts.program, dict(facts.tools), run.seed, run.started_at])
+
+
+def state_entry(state: RunState) -> str:
+    """A program runs again, waits, or has ended."""
+    return _text([_STATE, state])
+
+
+def step_entry(step: JournalStep) -> str:
+    """A step has begun, or has its outcome."""
+    entry: list[Any] = [_STEP, step.number, step.kind, step.name, step.arguments, step.state]
+    if step.state != "started":
+        entry += (step.delivery, step.at, step.outcome, step.inherited)
+    return _text(entry)
+
+
+def parked_entry(call: ParkedCall) -> str:
+    """A call of the model waits, or has begun after it did."""
+    return _text([_PARKED, call.name, call.arguments, call.arguments_digest, call.schema, call.state])
+
+
+def announced_entry() -> str:
+    """A program is about to be run."""
+    return _text([_ANNOUNCED])
+
+
+def contents_of(entries: Iterable[tuple[int, str | bytes]]) -> JournalContents:
+    """Put the entries of one session together.
+
+    Raises:
+        SessionError: ``CORRUPT_LOG``: an entry is not JSON.
+    """
+    found = JournalContents()
+    steps: dict[int, dict[int, JournalStep]] = {}
+    for key, line in entries:
+        entry: Any = read_line(line)
+        kind, values = entry[0], entry[1:]
+        if kind == _RUN:
+            found.runs[key] = JournalRun(ProgramFacts(*values[:4]), *values[4:])
+        elif kind == _STATE:
+            found.runs[key] = msgspec.structs.replace(found.runs[key], state=values[0])
+        elif kind == _STEP:
+            steps.setdefault(key, {})[values[0]] = JournalStep(*values)
+        elif kind == _PARKED:
+            found.parked[key] = ParkedCall(key, *values)
+        elif kind == _ANNOUNCED:
+            found.announced.add(key)
+    for key, by_number in steps.items():
+        ordered = [by_number[number] for number in sorted(by_number)]
+        found.runs[key] = msgspec.structs.replace(found.runs[key], steps=ordered)
+    return found
+
+
+def _text(entry: list[Any]) -> str:
+    return to_json_text(entry)
