@@ -24,7 +24,7 @@ import pydantic
 from ..errors import ConfigError
 from ..kernel.markers import hands_on
 from ..kernel.service import ServiceKey
-from ..tools.events import PRE_EXECUTE, TOOL_RESULT, Decision
+from ..tools.events import PRE_EXECUTE, TOOL_RESULT, TOOL_SUSPENDED, Decision
 from ..tools.result import ToolFailure, ToolResult
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class Metrics:
     def begin(self, name: str) -> None:
         """Count a call that has been taken in."""
         self._tally(name).running += 1
+
+    def leave(self, name: str) -> None:
+        """Count a call out that has no result yet: it waits for a person, and is taken in again when it goes on."""
+        self._tally(name).running -= 1
 
     def end(self, name: str, code: str | None, seconds: float, *, begun: bool) -> None:
         """Count a call that has its result; ``code`` is its failure's."""
@@ -130,6 +134,7 @@ class MetricsPlugin:
         watch = _Watch(ctx, metrics, _Export(self._provider) if config.export else None)
         ctx.provide(METRICS, metrics)
         ctx.on(PRE_EXECUTE, watch.begin, prepend=True)
+        ctx.on(TOOL_SUSPENDED, watch.leave)
         ctx.on(TOOL_RESULT, watch.end)
 
 
@@ -148,6 +153,13 @@ class _Watch:
         if self._export is not None:
             self._export.begin(name)
         return await next()
+
+    def leave(self, execution: ToolExecution) -> None:
+        started = self._started.pop(execution.token, None)
+        if started is not None:
+            self._metrics.leave(started[0])
+            if self._export is not None:
+                self._export.leave(started[0])
 
     def end(self, execution: ToolExecution, result: ToolResult) -> None:
         # A call that failed before policy looked at it was never begun, and took no time to speak of.
@@ -182,6 +194,9 @@ class _Export:
 
     def begin(self, name: str) -> None:
         self._running.add(1, {"gen_ai.tool.name": name})
+
+    def leave(self, name: str) -> None:
+        self._running.add(-1, {"gen_ai.tool.name": name})
 
     def end(self, name: str, code: str | None, seconds: float, *, begun: bool) -> None:
         tool = {"gen_ai.tool.name": name}

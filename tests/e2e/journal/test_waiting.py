@@ -21,7 +21,7 @@ from dsh_tools.agent import Agent
 from dsh_tools.errors import SessionError
 from dsh_tools.messages import ToolCallBlock
 from dsh_tools.model import ScriptedModel, call, say
-from dsh_tools.services import open_questions
+from dsh_tools.services import METRICS, open_questions
 from dsh_tools.session import EventLog
 from dsh_tools.session.events import Aborted, Completed, Waiting
 from dsh_tools.testing.store_conformance import refused
@@ -393,3 +393,18 @@ async def test_errors_of_an_idle_or_busy_agent(tmp_path: Path, no_leaks: None):
         agent = await start(ctx, ScriptedModel([say("done")]))
         with pytest.raises(SessionError, match="waits for nobody"):
             await agent.resume()
+
+
+async def test_observers_count_a_waiting_call_out(tmp_path: Path, no_leaks: None):
+    async with application(tmp_path, metrics={}) as ctx:
+        metrics = ctx.require(METRICS)
+        agent = await start(ctx, program_of(TYPESCRIPT))
+        assert {name: tool.running for name, tool in metrics.snapshot().items()} == {
+            "run_code": 0,
+            "effect": 0,
+            "pay": 0,
+        }
+        await answer_all(ctx)
+        await agent.resume()
+        assert {name: tool.calls for name, tool in metrics.snapshot().items()} == {"run_code": 1, "effect": 2, "pay": 1}
+        assert all(tool.running == 0 for tool in metrics.snapshot().values())
