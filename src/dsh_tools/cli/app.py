@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib.metadata import version
@@ -67,7 +68,14 @@ app.add_typer(mcp_app, name="mcp")
 def main() -> None:
     """Run the command; ends the process with its status."""
     _open_closed_streams()
-    app()
+    try:
+        app()
+    except OSError as error:
+        # A file that fails has a name; what has none is the standard output, on a full disk, say.
+        if error.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO) or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
+        sys.exit(f"dsh-tools: the output could not be written: {error.strerror}")
 
 
 def _open_closed_streams() -> None:

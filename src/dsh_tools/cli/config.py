@@ -66,9 +66,21 @@ class CommandConfig(StandardConfig):
     sessions: SessionsConfig = pydantic.Field(default_factory=SessionsConfig)
     plugins: list[PluginEntry] = pydantic.Field(default_factory=list[PluginEntry])
 
-    def with_store(self, path: Path | None) -> CommandConfig:
-        """Return the same settings with the sessions in the SQLite file at ``path``; None changes nothing."""
-        return self if path is None else self.model_copy(update={"sessions": SessionsConfig(path=str(path))})
+    def with_store(self, path: Path | None, *, read_only: bool = False) -> CommandConfig:
+        """Return the same settings with the sessions in the SQLite file at ``path``; None leaves them where they are.
+
+        Parameters:
+            path: the file.
+            read_only: only look on; nothing is made or changed.
+        """
+        sessions = self.sessions if path is None else SessionsConfig(path=str(path))
+        return self.model_copy(update={"sessions": sessions.model_copy(update={"read_only": read_only})})
+
+    @property
+    def missing_store(self) -> Path | None:
+        """The file of the sessions, where they are kept in one and it is not there."""
+        path = Path(self.sessions.path)
+        return path if self.sessions.store == "sqlite" and not path.exists() else None
 
     @pydantic.field_validator("plugins", mode="before")
     @classmethod

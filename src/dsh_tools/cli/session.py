@@ -39,7 +39,11 @@ def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> Non
     """List the sessions, newest first."""
 
     async def work(settings: CommandConfig) -> int:
-        async with open_app(settings.with_store(store), mount_plugins=False) as ctx:
+        chosen = settings.with_store(store, read_only=True)
+        if chosen.missing_store is not None:
+            make_console().print(Text(f"No sessions are kept here: {plain(str(chosen.missing_store))} is not there."))
+            return 0
+        async with open_app(chosen, mount_plugins=False) as ctx:
             table = Table(box=None, pad_edge=False, header_style="dim")
             for heading in ("session", "created", "events", "state", "about"):
                 # An id that is cut is of no use.
@@ -70,7 +74,7 @@ def show_session(
     """Show a session again: messages, a card for every call, and when the calls ran. Runs no tool."""
 
     async def work(settings: CommandConfig) -> int:
-        async with open_app(settings.with_store(store)) as ctx:
+        async with open_app(_present(settings.with_store(store, read_only=True))) as ctx:
             sessions = _sessions(ctx)
             chosen = session_id
             if chosen is None:
@@ -102,7 +106,7 @@ def export_session(
     """Write a session as JSON lines: its header, then one event a line."""
 
     async def work(settings: CommandConfig) -> int:
-        async with open_app(settings.with_store(store), mount_plugins=False) as ctx:
+        async with open_app(_present(settings.with_store(store, read_only=True)), mount_plugins=False) as ctx:
             stored = await _sessions(ctx).read(session_id)
         if output is None:
             for line in dump_jsonl(stored.header, stored.events):
@@ -147,6 +151,18 @@ def import_session(
         return 0
 
     run_verb(work, config)
+
+
+def _present(settings: CommandConfig) -> CommandConfig:
+    """Return the settings, if the sessions that they are to show are there.
+
+    Raises:
+        SessionError: their file is not.
+    """
+    missing = settings.missing_store
+    if missing is not None:
+        raise SessionError(f"no sessions are kept here: {missing} is not there", "STORE_FAILED")
+    return settings
 
 
 def _sessions(ctx: Context) -> Sessions:

@@ -29,6 +29,7 @@ class SessionsConfig(pydantic.BaseModel):
         conninfo: the connection string of the PostgreSQL database.
         synchronous: ``full`` survives a loss of power, ``normal`` only the death of the process.
         check_pairing: refuse results whose call is not pending in the open step (HOST-125).
+        read_only: only look on: a file has to be there, and is never changed.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -38,6 +39,7 @@ class SessionsConfig(pydantic.BaseModel):
     conninfo: str | None = None
     synchronous: Literal["full", "normal"] = "full"
     check_pairing: bool = False
+    read_only: bool = False
 
     @pydantic.model_validator(mode="after")
     def _complete(self) -> SessionsConfig:
@@ -70,7 +72,7 @@ def open_store(config: SessionsConfig) -> SessionStore:
     if config.store == "memory":
         return MemoryStore()
     if config.store == "sqlite":
-        return SqliteStore(config.path, synchronous=config.synchronous)
+        return SqliteStore(config.path, synchronous=config.synchronous, read_only=config.read_only)
     if not config.conninfo:
         raise ConfigError("sessions: store postgres needs conninfo")
     return PostgresStore(config.conninfo)

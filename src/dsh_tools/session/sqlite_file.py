@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
@@ -17,6 +18,8 @@ from .store import SessionSummary, StoredSession, ends_waiting, not_found, summa
 __all__ = ["SqliteFile", "Synchronous", "as_session_error"]
 
 Synchronous = Literal["full", "normal"]
+
+_log = logging.getLogger("dsh_tools")
 
 _BUSY_SECONDS = 10.0
 
@@ -56,6 +59,7 @@ class SqliteFile:
         self._path = path
         if read_only:
             with as_session_error(path):
+                path.open("rb").close()  # which says better than SQLite what is wrong with it
                 self._db = sqlite3.connect(
                     f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
                 )
@@ -128,7 +132,7 @@ class SqliteFile:
         return self._events(session_id, start, rows)
 
     def list_sessions(self) -> list[SessionSummary]:
-        """Return a summary of each session, the most recently used first."""
+        """Return a summary of each session, the most recently used first; one that cannot be read is logged."""
         with self._transaction("DEFERRED"):
             rows = self._db.execute(
                 """SELECT id, header,
@@ -142,10 +146,13 @@ class SqliteFile:
             ).fetchall()
         found: list[SessionSummary] = []
         for session_id, line, length, updated, first, turn in rows:
-            with self._damage(session_id):
+            try:
                 header = decode_header(line)
                 title = summary_title(None if first is None else decode_event(first))
                 waiting = ends_waiting(None if turn is None else decode_event(turn))
+            except SessionError as error:
+                _log.warning('%s: session "%s" is left out of the list: %s', self._path, session_id, error)
+                continue
             found.append(SessionSummary(header, length or 0, updated or header.created_at, title, waiting))
         return sorted(found, key=lambda row: (-row.updated_at, row.header.id))
 

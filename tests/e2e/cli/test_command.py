@@ -301,3 +301,12 @@ def wait_for(condition: Any, seconds: float = 30) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize("arguments", [["tools"], ["--help"], ["prompt", "--json"]])
+def test_output_that_cannot_be_written_is_one_line(home: Path, arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([str(COMMAND), *arguments], cwd=home, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.decode() == "dsh-tools: the output could not be written: No space left on device\n"

@@ -68,3 +68,23 @@ def test_what_cannot_be_imported_is_said(session: str, tmp_path: Path) -> None:
     assert "cannot be read" in run("import", "nowhere.jsonl", *here, cwd=tmp_path).stderr
     assert "cannot be written" in run("export", session, "-o", "no/where.jsonl", *here, cwd=tmp_path).stderr
     assert run("export", "nobody", *here, cwd=tmp_path).returncode == 2
+
+
+def test_looking_makes_and_changes_nothing(session: str, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    listed = run("list", cwd=empty)
+    assert (listed.returncode, listed.stdout.split()) == (
+        0,
+        "No sessions are kept here: .dsh-tools/sessions.sqlite is not there.".split(),
+    )
+    for arguments in (["show"], ["show", "x"], ["export", "x"]):
+        done = run(*arguments, cwd=empty)
+        assert done.returncode == 2
+        assert "sessions.sqlite is not there" in done.stderr
+    assert list(empty.iterdir()) == []
+    store = tmp_path / "here.sqlite"
+    before = store.read_bytes()
+    assert session in run("list", "--store", str(store), cwd=tmp_path).stdout
+    assert run("show", session, "--store", str(store), cwd=tmp_path).returncode == 0
+    assert store.read_bytes() == before

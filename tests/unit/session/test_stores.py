@@ -100,6 +100,19 @@ async def test_a_damaged_line_is_reported_and_not_guessed(path: Path):
     await store.close()
 
 
+async def test_a_damaged_session_does_not_hide_the_others(path: Path, caplog: pytest.LogCaptureFixture):
+    store = SqliteStore(path)
+    await (await store.create(HEADER, sample_events(2))).close()
+    await (await store.create(SessionHeader(id="s2", created_at=1), sample_events(1))).close()
+    db = sqlite3.connect(path)
+    db.execute("UPDATE sessions SET header = '{' WHERE id = 's1'")
+    db.commit()
+    db.close()
+    assert [summary.header.id for summary in await store.list_sessions()] == ["s2"]
+    assert 'session "s1" is left out of the list' in caplog.text
+    await store.close()
+
+
 async def test_the_key_is_the_second_wall(path: Path):
     # Somebody who writes past the lock is noticed at the next batch.
     store = SqliteStore(path)
@@ -239,7 +252,7 @@ async def test_damage_is_named(path: Path):
             await attempt
     damage(path, "UPDATE sessions SET header = '{'")
     with pytest.raises(SessionError, match='s.sqlite: session "s1": not JSON'):
-        await store.list_sessions()
+        await store.read("s1")
     await store.close()
 
 
