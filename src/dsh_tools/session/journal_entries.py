@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ..code_mode import JournalStep, ProgramFacts
-from ..json_value import to_json_text
+from ..json_value import snapshot, to_json_text
 from .codec import read_line
 from .journal import JournalContents, JournalRun, ParkedCall, RunState
 
@@ -60,15 +60,16 @@ def contents_of(entries: Iterable[tuple[int, str | bytes]]) -> JournalContents:
     found = JournalContents()
     steps: dict[int, dict[int, JournalStep]] = {}
     for key, line in entries:
-        entry: Any = read_line(line)
-        kind, values = entry[0], entry[1:]
+        kind, *values = _read(line)
         if kind == _RUN:
             found.runs[key] = JournalRun(ProgramFacts(*values[:4]), *values[4:])
         elif kind == _STATE:
             found.runs[key] = msgspec.structs.replace(found.runs[key], state=values[0])
         elif kind == _STEP:
+            values[7:] = [snapshot(value) for value in values[7:]]
             steps.setdefault(key, {})[values[0]] = JournalStep(*values)
         elif kind == _PARKED:
+            values[1] = snapshot(values[1])
             found.parked[key] = ParkedCall(key, *values)
         elif kind == _ANNOUNCED:
             found.announced.add(key)
@@ -76,6 +77,14 @@ def contents_of(entries: Iterable[tuple[int, str | bytes]]) -> JournalContents:
         ordered = [by_number[number] for number in sorted(by_number)]
         found.runs[key] = msgspec.structs.replace(found.runs[key], steps=ordered)
     return found
+
+
+def _read(line: str | bytes) -> Any:
+    """Read an entry. Only what is a value in it has to be frozen; most entries are short and have none."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return read_line(line)
 
 
 def _text(entry: list[Any]) -> str:

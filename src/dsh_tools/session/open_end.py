@@ -51,7 +51,11 @@ class OpenDispatch(msgspec.Struct):
     """A call of a program that has started and not settled."""
 
     event: Event
-    start: CodeDispatchStart
+
+    @property
+    def start(self) -> CodeDispatchStart:
+        """The typed reading of its event."""
+        return msgspec.convert(self.event.data, CodeDispatchStart)
 
 
 class OpenEnd:
@@ -76,6 +80,13 @@ class OpenEnd:
         """Follow one event."""
         if event.type not in _FOLLOWED:
             return
+        # The most frequent types are read as they are: a program makes many calls.
+        if event.type == CodeDispatchStart.event_type:
+            self.dispatches.append(OpenDispatch(event))
+            return
+        if event.type == CodeDispatch.event_type:
+            self._mark_dispatched(event.data["subCallId"])
+            return
         record = self._vocabulary.read(event.type, event.data, ignorable=True)
         if isinstance(record, AssistantMessageRecord):
             self._forget_over()
@@ -85,10 +96,6 @@ class OpenEnd:
         elif isinstance(record, ToolResultRecord):
             if event.surface_op == "append":
                 self._mark_settled(record.message.source.call_id, event.source_event_seqs)
-        elif isinstance(record, CodeDispatchStart):
-            self.dispatches.append(OpenDispatch(event, record))
-        elif isinstance(record, CodeDispatch):
-            self._mark_dispatched(record.sub_call_id)
         elif isinstance(record, ApprovalAsked):
             self._mark_asked(record)
         elif isinstance(record, ApprovalDecided):
@@ -144,7 +151,7 @@ class OpenEnd:
 
     def _mark_dispatched(self, sub_call_id: str) -> None:
         for open_dispatch in self.dispatches:
-            if open_dispatch.start.sub_call_id == sub_call_id:
+            if open_dispatch.event.data["subCallId"] == sub_call_id:
                 self.dispatches.remove(open_dispatch)
                 return
 
