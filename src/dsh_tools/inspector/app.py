@@ -151,6 +151,7 @@ class _Pages:
             given.get("outcome"),
             reason.strip() or None if isinstance(reason, str) else None,
             given.get("remember"),
+            given.get("digest"),
         )
         return _json({"accepted": accepted}, 200 if accepted else 409)
 

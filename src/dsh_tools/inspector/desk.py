@@ -49,16 +49,19 @@ class Desk:
         pending = [self._question(request) for request in self._approval.pending]
         return pending + [self._waiting_question(agent, asked) for agent, asked in self._waiting.questions()]
 
-    def answer(self, request_id: str, outcome: str, reason: str | None, remember: str | None) -> bool:
+    def answer(
+        self, request_id: str, outcome: str, reason: str | None, remember: str | None, digest: str | None = None
+    ) -> bool:
         """Answer a question; False where somebody else was faster, or it was withdrawn.
 
         Raises:
-            ApprovalError: the outcome or the scope is none that exists, or cannot be remembered.
+            ApprovalError: the outcome or the scope is none that exists, or cannot be remembered; the page showed
+                arguments with another ``digest``, or the rules have changed.
         """
         said, reach = cast("Outcome", outcome), cast("Remember | None", remember)
-        if self._approval.answer(request_id, said, reason, reach, by="page"):
+        if self._approval.answer(request_id, said, reason, reach, by="page", digest=digest):
             return True
-        asked = self._waiting.answer(request_id, outcome, reason)
+        asked = self._waiting.answer(request_id, outcome, reason, digest)
         if asked is None:
             return False
         self._tell_decided(asked.id, asked.tool_name, outcome, reason)
@@ -89,6 +92,7 @@ class Desk:
             call_id=asked.call_id or None,
             reason=asked.reason or None,
             arguments=asked.arguments,
+            arguments_digest=asked.arguments_digest or None,
         )
         return {**self._question(request), "waiting": True}
 
@@ -112,6 +116,7 @@ class Desk:
             question["callId"] = request.call_id
         if request.arguments is not UNSET:
             question["arguments"] = request.arguments
+            question["argumentsDigest"] = request.arguments_digest
             view = view_of_call(find(request.tool_name), request.arguments)
             if view is not None:
                 question["view"] = view_to_json(view)

@@ -46,20 +46,25 @@ class WaitingTurns:
             for asked in open_questions(log.events)
         ]
 
-    def answer(self, question_id: str, outcome: str, reason: str | None) -> ApprovalAsked | None:
+    def answer(
+        self, question_id: str, outcome: str, reason: str | None, digest: str | None = None
+    ) -> ApprovalAsked | None:
         """Answer a question and have its agent go on; None where no turn here waits for it."""
         for agent, asked in self.questions():
             if asked.id == question_id and outcome in ("allowed-once", "rejected"):
-                task = asyncio.ensure_future(self._go_on(agent, question_id, outcome, reason))
+                task = asyncio.ensure_future(self._go_on(agent, question_id, outcome, reason, digest))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
                 return asked
         return None
 
-    async def _go_on(self, agent: Agent, question_id: str, outcome: str, reason: str | None) -> None:
+    async def _go_on(
+        self, agent: Agent, question_id: str, outcome: str, reason: str | None, digest: str | None
+    ) -> None:
         given = "allowed-once" if outcome == "allowed-once" else "rejected"
+        session = agent.session.id
         try:
-            await answer_question(self._ctx.sessions, agent.session.id, question_id, given, reason, by="page")
+            await answer_question(self._ctx.sessions, session, question_id, given, reason, digest=digest, by="page")
             await agent.resume()
         except HarnessError as error:
             _log.warning("session %s does not go on: %s", agent.session.id, error)

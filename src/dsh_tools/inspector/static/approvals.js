@@ -74,7 +74,7 @@ function questionCard(question) {
     for (const button of card.querySelectorAll("button.answer")) button.disabled = true;
     try {
       const answer = await post(`/api/approvals/${encodeURIComponent(question.id)}`, {
-        outcome, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(remember ? { remember } : {}),
+        outcome, digest: question.argumentsDigest, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(remember ? { remember } : {}),
       });
       if (!answer.accepted) toast("Somebody else was faster: this question is over", "warn");
     } catch (error) {

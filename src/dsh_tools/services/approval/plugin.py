@@ -80,9 +80,10 @@ class Approval:
         remember: Remember | None = None,
         *,
         by: str = "desk",
+        digest: str | None = None,
     ) -> bool:
         """Answer a pending question; False where it is not pending any more. See :meth:`ApprovalService.answer`."""
-        return self._service.answer(request_id, outcome, reason, remember, by=by)
+        return self._service.answer(request_id, outcome, reason, remember, by=by, digest=digest)
 
     def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
         """Say what would come of asking about an execution; see :meth:`ApprovalService.foresee`."""

@@ -274,15 +274,17 @@ class ApprovalService:
         remember: Remember | None = None,
         *,
         by: str = "desk",
+        digest: str | None = None,
     ) -> bool:
-        """Answer a pending question; the first answer counts.
+        """Answer a pending question; the first answer counts. ``digest`` is that of the arguments that were shown.
 
         Returns:
             False where the question is unknown, answered or withdrawn already.
 
         Raises:
             ApprovalError: the outcome or scope is none that exists, or this question cannot be remembered;
-                ``STALE_ANSWER`` where the rules have changed since the question was put: it is put again.
+                ``OTHER_ARGUMENTS`` where others were shown; ``STALE_ANSWER`` where the rules have changed since
+                the question was put: it is put again.
         """
         if not is_outcome(outcome):
             raise ApprovalError(f"{outcome!r} is not an approval outcome", "INVALID_ANSWER")
@@ -293,6 +295,8 @@ class ApprovalService:
             return False
         if remember is not None and not question.request.can_be_remembered:
             raise ApprovalError("the answer to this question cannot be remembered", "INVALID_ANSWER")
+        if digest is not None and digest != question.request.arguments_digest:
+            raise ApprovalError("the answer was given for other arguments than those that would run", "OTHER_ARGUMENTS")
         stale = self._is_stale(question.request, outcome)
         settled = question.settle(ApprovalAnswer(outcome, reason, remember, by))
         if stale and settled:

@@ -263,6 +263,19 @@ def test_an_answer_for_something_else_is_refused_with_the_reason(field: str, val
     assert said in refusal
 
 
+async def test_an_answer_to_other_arguments_than_were_shown_is_refused_and_the_question_stays(ctx: Context):
+    await Policy(ctx).put(ASK)
+    ctx.approval.open_desk()
+    ctx.tools.register(make_tool("w"))
+    task = asyncio.create_task(ctx.tools.execute(ToolCall("w", {"n": 1}, agent=LoggedAgent())))
+    request = await pending(ctx)
+    with pytest.raises(ApprovalError, match="other arguments") as refused:
+        ctx.approval.answer(request.id, "allowed-once", digest=digest({"n": 2}))
+    assert refused.value.code == "OTHER_ARGUMENTS"
+    assert ctx.approval.answer(request.id, "allowed-once", digest=digest({"n": 1}))
+    assert not (await task).is_error
+
+
 async def test_who_answered_is_in_the_log(ctx: Context):
     await Policy(ctx).put(ASK)
     ctx.tools.register(make_tool("w"))
