@@ -139,8 +139,8 @@ def note(folder: str, name: str, text: object = "") -> None:
 
 
 def sleep_long(args: Any, run: Any) -> str:
-    run.progress("sleeping")
     try:
+        run.progress("sleeping")
         time.sleep(300)
     finally:
         note(args["folder"], "cleaned", run.signal.aborted)
@@ -148,8 +148,8 @@ def sleep_long(args: Any, run: Any) -> str:
 
 
 async def sleep_long_async(args: Any, run: Any) -> str:
-    run.progress("sleeping")
     try:
+        run.progress("sleeping")
         await asyncio.sleep(300)
     finally:
         await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -46,12 +47,14 @@ class States:
 
 
 async def wait_long(args: Any, run: Any) -> str:
+    run.progress("begun")
     await asyncio.sleep(300)
     return "late"
 
 
 async def shrug(args: Any, run: Any) -> str:
     """Swallow the first cancellation."""
+    run.progress("begun")
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(300)
     await asyncio.sleep(0.02)
@@ -67,6 +70,7 @@ def in_thread(args: Any, run: Any) -> str:
 
 
 def poll(args: Any, run: Any) -> str:
+    run.progress("begun")
     while not run.signal.aborted:
         threading.Event().wait(0.005)
     return "late"
@@ -99,36 +103,37 @@ async def test_a_call_is_queued_runs_and_has_stopped(ctx: Context, body: Any, is
     ],
 )
 async def test_a_call_that_is_told_to_stop_is_stopping_first(
-    ctx: Context, tmp_path: Any, body: Any, isolation: Any, ending: str, observed: bool
+    no_leaks: None, tmp_path: Any, body: Any, isolation: Any, ending: str, observed: bool
 ) -> None:
-    controller = AbortController()
-    states = States(ctx)
-    if not observed:
-        states.stop()
-    seen: list[str] = []
-    running = asyncio.Event()
+    grace = 200 if ending == "killed" else 90_000
+    async with app(process_grace_ms=grace, spare_processes=0) as ctx:
+        controller = AbortController()
+        states = States(ctx)
+        if not observed:
+            states.stop()
+        seen: list[str] = []
+        running = asyncio.Event()
 
-    def progressed(execution: Any, _value: object) -> None:
-        seen.append(execution.status)
-        running.set()
+        loop = asyncio.get_running_loop()
 
-    ctx.on("tools/progress", progressed)
-    ctx.tools.register(make_tool(execute=body, isolation=isolation))
-    call = asyncio.create_task(run(ctx, arguments={"folder": str(tmp_path)}, signal=controller.signal))
-    if isolation == "process":
+        def progressed(execution: Any, _value: object) -> None:
+            seen.append(execution.status)
+            loop.call_soon_threadsafe(running.set)
+
+        ctx.on("tools/progress", progressed)
+        ctx.tools.register(make_tool(execute=body, isolation=isolation))
+        call = asyncio.create_task(run(ctx, arguments={"folder": str(tmp_path)}, signal=controller.signal))
         await running.wait()
         assert seen == ["running"]
-    else:
-        await asyncio.sleep(0.05)
-    controller.abort()
-    assert await call == ABORTED_AFTER
-    stop = states.executions[0].stop
-    assert (stop.cause, stop.ending) == ("caller", ending)
-    assert stop.seconds >= 0
-    assert states.executions[0].status == "stopped"
-    if observed:
-        assert states.seen == STOPPED
-        assert all(states.agree)
+        controller.abort()
+        assert await call == ABORTED_AFTER
+        stop = states.executions[0].stop
+        assert (stop.cause, stop.ending) == ("caller", ending)
+        assert stop.seconds >= 0
+        assert states.executions[0].status == "stopped"
+        if observed:
+            assert states.seen == STOPPED
+            assert all(states.agree)
 
 
 async def test_a_native_cancellation_is_seen_by_observers(ctx: Context) -> None:
@@ -288,17 +293,18 @@ async def test_an_aborted_call_says_how_its_body_ended(ctx: Context, tmp_path: A
     asyncio.get_running_loop().call_later(0.02, controller.abort)
     assert text_of(await run(ctx, signal=controller.signal)).splitlines() == [
         "Error: tool call aborted",
+        "[output before the call was aborted]",
+        "begun",
         "[the tool has stopped: it ran to its end, and its late value was dropped]",
     ]
     killed = AbortController()
     ctx.on("tools/progress", lambda *_: killed.abort())
     ctx.tools.register(make_tool("deaf", bodies.deaf, isolation="process"))
-    assert text_of(await run(ctx, "deaf", {"folder": str(tmp_path)}, signal=killed.signal)).splitlines() == [
-        "Error: tool call aborted",
-        "[output before the call was aborted]",
-        "deaf",
-        "[the tool has stopped: it did not end by itself, and its process was killed]",
-    ]
+    result = await run(ctx, "deaf", {"folder": str(tmp_path)}, signal=killed.signal)
+    *lines, last = text_of(result).splitlines()
+    assert lines == ["Error: tool call aborted", "[output before the call was aborted]", "deaf"]
+    how = "it did not end by itself, and its process was killed"
+    assert re.fullmatch(rf"\[the tool has stopped(, \d+\.\d s after it was told to)?: {how}\]", last)
 
 
 async def test_a_body_that_only_waits_for_its_own_cancelled_task_has_failed(

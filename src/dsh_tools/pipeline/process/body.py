@@ -44,6 +44,7 @@ from ...tools.execution import CallToken
 from ...tools.imported import BodyPlace, ImportedBody, find_attribute
 from ..cancellation import BodyCancellation
 from .frames import MAX_FRAME_BYTES, Failure, Job, unpack
+from .worker import importing
 
 __all__ = ["serve"]
 
@@ -103,7 +104,7 @@ def _move_in(job: Job) -> None:
 
 def _find(place: BodyPlace, name: str) -> Callable[[Any, Any], Any]:
     """Return the body that stands at a place, ready for JSON arguments."""
-    module: object
+    importing.append(place.script or place.main or place.module)
     try:
         module = _import(place)
         found = find_attribute(module, place.qualname)
@@ -112,6 +113,8 @@ def _find(place: BodyPlace, name: str) -> Callable[[Any, Any], Any]:
         raise ToolProcessError(
             f'the process could not import "{place.qualname}" of the module "{place.module}": {what}'
         ) from error
+    finally:
+        importing.clear()
     if place.form == "function" and not isinstance(found, ToolDefinition):
         found = tool(isolation="process")(found)
     if isinstance(found, ToolDefinition):

@@ -232,6 +232,8 @@ def main() -> None:
     job_fd, host = int(sys.argv[1]), int(sys.argv[2])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # What the host's thread has blocked is inherited, and must not be.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
     for number in (signal.SIGCHLD, signal.SIGUSR1):

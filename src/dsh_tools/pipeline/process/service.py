@@ -17,7 +17,7 @@ from ...messages import UserMessage
 from ...tools.imported import ImportedBody
 from ..threads import NotBegun
 from .frames import End, Failure, Job, error_of, pack
-from .worker import WorkerProcess, search_path
+from .worker import WorkerProcess, importing, search_path
 
 if TYPE_CHECKING:
     from ...tools.execution import ToolExecution
@@ -165,6 +165,12 @@ class BodyProcesses:
     def _take(self) -> WorkerProcess:
         if self._disposed:
             raise ToolProcessError(_DISPOSED)
+        if importing:
+            # Otherwise each process would start the next one, for ever.
+            raise ToolProcessError(
+                f'{importing[0]} calls a tool with isolation="process" while its process imports it; '
+                'put what the program does under `if __name__ == "__main__":`'
+            )
         if self._refill is None and self._max_spares:
             self._refill = asyncio.get_running_loop().call_later(_REFILL_DELAY, self._fill)
         while self._spares:

@@ -17,7 +17,7 @@ import msgspec
 
 from .frames import MAX_FRAME_BYTES, End
 
-__all__ = ["WorkerProcess"]
+__all__ = ["WorkerProcess", "importing", "search_path"]
 
 _log = logging.getLogger("dsh_tools")
 
@@ -26,6 +26,10 @@ _READ_BYTES = 65_536
 # How often the keeper is looked at where the system has no process descriptors, in seconds.
 _LOOK_EVERY = 0.02
 _FLAGS = (("dont_write_bytecode", "-B"), ("no_user_site", "-s"), ("ignore_environment", "-E"))
+
+
+importing: list[str] = []
+"""What this process is importing to find a body there, where it is a worker itself."""
 
 
 class WorkerProcess:
@@ -157,10 +161,12 @@ class WorkerProcess:
     # ── the end ───────────────────────────────────────────────────────────────
 
     def _look(self) -> None:
-        if os.waitid(os.P_PID, self._keeper.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            self._loop.call_later(_LOOK_EVERY, self._look)
-        else:
-            self._keeper_gone()
+        # Where the host ignores the ends of its children, the system forgets them at once.
+        with suppress(ChildProcessError):
+            if os.waitid(os.P_PID, self._keeper.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                self._loop.call_later(_LOOK_EVERY, self._look)
+                return
+        self._keeper_gone()
 
     def _keeper_gone(self) -> None:
         """Take what is left in the pipe, and let go of everything."""
