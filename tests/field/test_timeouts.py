@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.process_bodies import deaf
 
 from dsh_tools.content import content_text
 from dsh_tools.errors import InvalidTimeoutError
@@ -56,6 +58,26 @@ async def test_a_limit_on_a_body_that_cannot_be_stopped_is_refused_at_registrati
         assert "make the body async" in refused.value.message
         assert 'give it isolation="process"' in refused.value.message
     assert threading.active_count() == threads
+
+
+@pytest.mark.field("field-069")
+@pytest.mark.field("field-132")
+async def test_a_blocking_body_in_a_process_is_killed_at_its_limit(no_leaks: None, tmp_path: Path):
+    async with create_context() as ctx:
+        await ctx.plugin(ToolsPlugin(), {"max_processes": 2, "process_grace_ms": 50})
+        await ctx.plugin(TimeoutPlugin())
+        ctx.tools.register(tool(deaf, 1_500, isolation="process"))
+        threads = threading.active_count()
+        call = ToolCall("slow", {"folder": str(tmp_path)})
+        results = await asyncio.gather(*(ctx.tools.execute(call) for _ in range(5)))
+        assert threading.active_count() == threads
+    for result in results:
+        assert isinstance(result, ToolFailure)
+        assert result.error.info == TIMED_OUT
+        first, *_, last = content_text(result.content).splitlines()
+        assert first == "Error: tool call timed out after 1500ms"
+        # Which of them had got as far as running depends on the machine; none of them runs any more.
+        assert last.startswith(("[the tool has stopped", "[the tool was not started"))
 
 
 @pytest.mark.field("field-071")
