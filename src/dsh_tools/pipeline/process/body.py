@@ -40,7 +40,7 @@ from ...tools.assembly import read_arguments, read_output
 from ...tools.decorator import tool
 from ...tools.define import define_body
 from ...tools.definition import ToolDefinition
-from ...tools.execution import CallToken
+from ...tools.execution import CallToken, ToolRunContext
 from ...tools.imported import BodyPlace, ImportedBody, find_attribute
 from ..cancellation import BodyCancellation
 from .frames import MAX_FRAME_BYTES, Failure, Job, unpack
@@ -75,7 +75,7 @@ def serve(job_file: IO[bytes], frames: int) -> None:
 
 def _perform(job: Job, channel: _Channel, stop: _Stop) -> bytes:
     """Call the body and return its value as JSON."""
-    run = _Run(job, channel, stop.signal)
+    run: ToolRunContext = _Run(job, channel, stop.signal)
     stop.arm()
     _move_in(job)
     value = _call(_find(job.place, job.name), parse_json(job.arguments), run, stop)
@@ -141,7 +141,7 @@ def _import(place: BodyPlace) -> object:
     return module
 
 
-def _call(body: Callable[[Any, Any], Any], args: Any, run: _Run, stop: _Stop) -> Any:
+def _call(body: Callable[[Any, Any], Any], args: Any, run: ToolRunContext, stop: _Stop) -> Any:
     value = body(args, run)
     return asyncio.run(_attend(value, stop)) if inspect.isawaitable(value) else value
 
