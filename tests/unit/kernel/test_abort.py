@@ -7,6 +7,7 @@ import gc
 import logging
 import math
 import threading
+import time
 import weakref
 
 import pytest
@@ -27,6 +28,21 @@ def test_a_signal_fires_once_and_keeps_the_first_reason():
     controller.abort("second")
     assert signal.aborted
     assert signal.reason == "first"
+
+
+def test_a_signal_knows_when_it_fired():
+    controller = AbortController()
+    assert controller.signal.fired_at is None
+    before = time.monotonic()
+    controller.abort()
+    fired_at = controller.signal.fired_at
+    assert fired_at is not None
+    assert before <= fired_at <= time.monotonic()
+    controller.abort("again")
+    assert controller.signal.fired_at == fired_at
+    fused = AbortSignal.any([controller.signal])
+    assert fused.fired_at is not None
+    assert NEVER.fired_at is None
 
 
 def test_callbacks_run_once_in_order_and_one_failure_stops_nothing(caplog: pytest.LogCaptureFixture):

@@ -486,3 +486,26 @@ def test_logging_goes_to_the_logger_of_the_package(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "dsh_tools"):
         bus_with(TOLD, fails).emit(TOLD, 1)
     assert [record.name for record in caplog.records if "test/told" in record.getMessage()] == ["dsh_tools"]
+
+
+def test_a_follower_hears_whether_a_hook_has_listeners():
+    bus = HookBus()
+    heard: list[bool] = []
+    also: list[bool] = []
+    end = bus.follow(TOLD, heard.append)
+    bus.follow("test/told", also.append)
+    first, second = Listener(print), Listener(print)
+    bus.add(TOLD, first)
+    bus.add(TOLD, second)
+    bus.add(ASKED, Listener(print))
+    bus.remove(TOLD, first)
+    assert heard == [False, True]
+    end()
+    end()
+    bus.remove(TOLD, second)
+    bus.remove(TOLD, second)
+    assert (heard, also) == ([False, True], [False, True, False])
+    bus.add(TOLD, first)
+    late: list[bool] = []
+    bus.follow(TOLD, late.append)
+    assert late == [True]

@@ -307,6 +307,25 @@ async def test_an_aborted_call_says_how_its_body_ended(ctx: Context, tmp_path: A
     assert re.fullmatch(rf"\[the tool has stopped(, \d+\.\d s after it was told to)?: {how}\]", last)
 
 
+async def test_a_cancelled_call_whose_body_goes_on_says_so(ctx: Context) -> None:
+    # D30: the result is observed, although the cancellation goes on
+    await ctx.plugin(TimeoutPlugin())
+    results: list[Any] = []
+    ctx.on("tools/result", lambda _execution, result: results.append(result))
+    ctx.tools.register(make_tool(execute=shrug))
+    call = asyncio.create_task(run(ctx))
+    await asyncio.sleep(0.02)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert text_of(results[0]).splitlines() == [
+        "Error: tool call aborted",
+        "[output before the call was aborted]",
+        "begun",
+        "[the tool has stopped: it ran to its end, and its late value was dropped]",
+    ]
+
+
 async def test_a_body_that_only_waits_for_its_own_cancelled_task_has_failed(
     ctx: Context, caplog: pytest.LogCaptureFixture
 ) -> None:

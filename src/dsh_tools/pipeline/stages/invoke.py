@@ -140,6 +140,7 @@ async def _run_body(run: Run) -> ToolResult:
         state.phase = 2
     if native.requested:
         state.cancelled = told = True
+        result = result if result.is_error else ABORTED
     if told and state.phase:
         _note_stop(run, signal, ending)
     if watch is not None:
