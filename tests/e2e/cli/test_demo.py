@@ -99,7 +99,7 @@ def test_the_session_is_shown_again_without_running_anything(folder: Path, tmp_p
     ):
         assert said in shown.stdout
     assert command("session", "show", "nobody", "--store", str(store), cwd=tmp_path).returncode == 2
-    assert command("session", "show", "--store", str(tmp_path / "empty.sqlite"), cwd=tmp_path).returncode == 1
+    assert command("session", "show", "--store", str(tmp_path / "empty.sqlite"), cwd=tmp_path).returncode == 2
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
