@@ -21,6 +21,8 @@ from tests.support.calls import ABORTED_AFTER, ABORTED_BEFORE, app, error, make_
 from dsh_tools import Context, ToolFailure, ToolSuccess, define_tool, tool
 from dsh_tools.errors import DefinitionError, InvalidTimeoutError
 from dsh_tools.kernel import AbortController
+from dsh_tools.pipeline.process import BodyProcesses
+from dsh_tools.pipeline.threads import NotBegun
 from dsh_tools.services import TimeoutPlugin
 from dsh_tools.tools import ErrorInfo
 
@@ -379,6 +381,56 @@ async def test_a_call_that_is_aborted_while_it_waits_never_runs(no_leaks: None, 
         assert await running == ABORTED_AFTER
         assert text_of(await patient) == "1"
         assert not cancelled.is_set()
+
+
+async def test_a_place_goes_to_whoever_waits_and_not_to_a_newcomer(no_leaks: None, tmp_path: Path) -> None:
+    async with app(max_processes=1, process_grace_ms=50, spare_processes=0) as ctx:
+        processes = ctx.tools.service.processes
+        most: list[int] = []
+        newcomers: list[asyncio.Task[Any]] = []
+
+        def settled(execution: Any, _result: Any) -> None:
+            # The place has just been given to a waiting call, which has not moved yet.
+            if execution.name == "deaf":
+                newcomers.append(asyncio.create_task(run(ctx, "next", {"value": "newcomer"})))
+
+        ctx.on("tools/result", settled)
+        ctx.on("tools/state", lambda *_: most.append(processes.running))
+        ctx.tools.register(make_tool("deaf", bodies.deaf, isolation="process"))
+        ctx.tools.register(make_tool("next", bodies.echo, isolation="process"))
+        controller = AbortController()
+        first = asyncio.create_task(run(ctx, "deaf", {"folder": str(tmp_path)}, signal=controller.signal))
+        await appears(tmp_path / "body")
+        cancelled = asyncio.create_task(run(ctx, "next", {"value": "cancelled"}))
+        waiting = [asyncio.create_task(run(ctx, "next", {"value": number})) for number in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        controller.abort()
+        # Whoever holds the place while it is cancelled gives it on.
+        first.add_done_callback(lambda _task: cancelled.cancel())
+        await first
+        assert [text_of(result) for result in await asyncio.gather(*waiting, *newcomers)] == ["0", "1", "newcomer"]
+        with contextlib.suppress(asyncio.CancelledError):
+            await cancelled
+        assert max(most) == 1
+        assert processes.running == 0
+
+
+async def test_nobody_waits_behind_one_who_has_given_up(no_leaks: None) -> None:
+    """The line is looked at in the very moment between a giving up and its notice."""
+    processes = BodyProcesses(max_processes=1)
+    controller = AbortController()
+    await processes._enter(AbortController().signal)
+    first = asyncio.create_task(processes._enter(controller.signal))
+    await asyncio.sleep(0)
+    controller.abort()
+    processes._leave()
+    second = asyncio.create_task(processes._enter(AbortController().signal))
+    with pytest.raises(NotBegun):
+        await first
+    await second
+    processes._leave()
+    await processes._enter(AbortController().signal)
 
 
 async def test_a_limit_that_is_up_before_the_turn_comes_says_so(no_leaks: None, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class BodyProcesses:
         self._max_processes = max_processes
         self._max_spares = spares
         self._grace = grace
+        self._inside = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._calls: set[_Call] = set()
         self._spares: dict[WorkerProcess, asyncio.TimerHandle] = {}
@@ -97,7 +98,7 @@ class BodyProcesses:
                 remove()
             finally:
                 self._calls.discard(call)
-                self._admit()
+                self._leave()
         end = worker.gone.result()
         execution.state.note().killed = fused.aborted and end.killed
         if cancelled is not None:
@@ -136,7 +137,8 @@ class BodyProcesses:
         Raises:
             NotBegun: the signal fired, or the task was cancelled, first.
         """
-        if not self._waiting and self.running < self._max_processes:
+        if not self._waiting and self._inside < self._max_processes:
+            self._inside += 1
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
@@ -144,21 +146,29 @@ class BodyProcesses:
         try:
             await place
         except asyncio.CancelledError as error:
-            if place in self._waiting:
+            if place.cancelled():
                 self._waiting.remove(place)
-            self._admit()
+                self._admit()
+            else:
+                # The place was given just before the cancellation came.
+                self._leave()
             raise NotBegun from error
         finally:
             remove()
 
+    def _leave(self) -> None:
+        self._inside -= 1
+        self._admit()
+
     def _admit(self) -> None:
-        # Whoever is let in becomes a call at the next turn of the loop, so it counts from now on.
-        free = self._max_processes - self.running
-        while self._waiting and free > 0:
-            place = self._waiting.popleft()
+        for place in tuple(self._waiting):
+            if self._inside >= self._max_processes:
+                return
             if not place.done():
+                # It counts from now on, although its call goes on at the next turn of the loop only.
+                self._inside += 1
+                self._waiting.remove(place)
                 place.set_result(None)
-                free -= 1
 
     # ── processes ─────────────────────────────────────────────────────────────
 
