@@ -20,14 +20,15 @@ __all__ = ["hand_on", "inheritance"]
 
 def inheritance(result: ToolResult) -> JsonValue:
     """Return what the outer call gets of a result: contexts, images first, the turn's end; None for nothing."""
-    contexts: list[UserMessage] = []
+    contexts: list[UserMessage] = list(result.additional_contexts or ())
     kept: dict[str, Any] = {}
     if isinstance(result, ToolSuccess):
-        if any(isinstance(block, ImageBlock) for block in result.content):
-            contexts.append(UserMessage(result.content, IMAGES_FROM))
+        for block in result.content:
+            if isinstance(block, ImageBlock):
+                contexts.insert(0, UserMessage(result.content, IMAGES_FROM))
+                break
         if result.concludes_turn is True:
             kept["concludes"] = True
-    contexts += result.additional_contexts or ()
     if contexts:
         kept["contexts"] = [record_json(context) for context in contexts]
     return snapshot(kept) if kept else None

@@ -293,7 +293,7 @@ class JournaledBridge(Bridge):
 
     def _may_run_again(self, name: str) -> bool:
         entry = self._tools.view(self._execution.scope).entries.get(name)
-        return entry is not None and entry.definition.idempotent
+        return entry is not None and entry.definition.idempotent is True
 
     # ── telling the program ───────────────────────────────────────────────────
 

@@ -17,6 +17,8 @@ __all__ = ["canonical_text", "digest", "js_text", "parse_json", "to_json_text"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_PLAIN: frozenset[type] = frozenset({str, int, bool, type(None)})
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
 _RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
 MAX_INDENTED_LEVELS = 64
@@ -113,6 +115,15 @@ def canonical_text(value: object) -> str:
     """
     if type(value) not in _FROZEN:
         value = snapshot(value)
+    if type(value) is FrozenDict and _PLAIN.issuperset(map(type, value.values())):
+        # Most arguments are flat and plain: there the encoder's own order and escapes are the canonical ones.
+        try:
+            data = _encode_sorted(value)
+        except (UnicodeEncodeError, ValueError):
+            pass
+        else:
+            if data.isascii() and b"\\" not in data:
+                return data.decode()
     return _write(value, None, _canonical_number, sort=True)
 
 

@@ -4,7 +4,7 @@ The file is mapped into memory: an entry is a copy of bytes, without a system ca
 the kernel's from then on, so it survives the death of the process, kill -9 included; a loss of power
 may cost what :meth:`EntryFile.sync` has not waited for. Whoever writes must be the only one who does.
 
-An entry is its length, a check sum, a number and its text, in this order; the length is written last.
+An entry is its length, a check sum, a number and its text, in this order; the text is written first.
 Reading ends at the first entry that is not whole. Entries are dropped all at once: a new age begins,
 whose number goes into the check sums, so that older entries count for nothing.
 """
@@ -29,7 +29,6 @@ _HEADER = struct.Struct("<4sII")
 _START = 64
 # Length and check sum of the text, and the entry's number.
 _FRAME = struct.Struct("<IIQ")
-_LENGTH = struct.Struct("<I")
 _FIRST_BYTES = 64 << 10
 
 
@@ -78,8 +77,7 @@ class EntryFile:
             self._grow(end + _FRAME.size)
         where = self._map
         where[start + _FRAME.size : end] = text
-        _FRAME.pack_into(where, start, 0, crc32(text, self._age), number)
-        _LENGTH.pack_into(where, start, length)
+        _FRAME.pack_into(where, start, length, self._check(number, text), number)
         # Aligned, so that no length lies across two pages.
         self._end = (end + 7) & ~7
 
@@ -92,11 +90,15 @@ class EntryFile:
             if not length or end > len(where):
                 break
             text = where[at + _FRAME.size : end]
-            if crc32(text, self._age) != check:
+            if self._check(number, text) != check:
                 break
             yield number, text
             at = (end + 7) & ~7
         self._end = at
+
+    def _check(self, number: int, text: bytes) -> int:
+        """The sum over an entry, its number and its age; an entry that is not whole has another one."""
+        return crc32(text, (self._age + number) & 0xFFFFFFFF)
 
     def clear(self) -> None:
         """Drop all entries."""

@@ -14,6 +14,8 @@ from .journal import JournalContents, JournalRun, ParkedCall, RunState
 
 __all__ = ["announced_entry", "contents_of", "parked_entry", "run_entry", "state_entry", "step_entry"]
 
+_encode = msgspec.json.Encoder().encode
+
 # What an entry is: its array begins with one of these.
 _RUN: Final = 0
 _STATE: Final = 1
@@ -33,12 +35,15 @@ def state_entry(state: RunState) -> str:
     return _text([_STATE, state])
 
 
-def step_entry(step: JournalStep) -> str:
-    """A step has begun, or has its outcome."""
+def step_entry(step: JournalStep) -> bytes:
+    """A step has begun, or has its outcome. Its values are frozen, and mostly what the encoder takes at once."""
     entry: list[Any] = [_STEP, step.number, step.kind, step.name, step.arguments, step.state]
     if step.state != "started":
         entry += (step.delivery, step.at, step.outcome, step.inherited)
-    return _text(entry)
+    try:
+        return _encode(entry)
+    except (UnicodeEncodeError, RecursionError, ValueError):
+        return _text(entry).encode()
 
 
 def parked_entry(call: ParkedCall) -> str:

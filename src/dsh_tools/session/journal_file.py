@@ -170,7 +170,7 @@ class _FileRun:
 
     def write(self, step: JournalStep) -> asyncio.Future[None] | None:
         try:
-            self._append(self._key, step_entry(step).encode())
+            self._append(self._key, step_entry(step))
         except OSError as error:
             raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
         return None

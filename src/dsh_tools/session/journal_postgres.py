@@ -169,7 +169,7 @@ class _PostgresRun:
         self.logged = logged
 
     def write(self, step: JournalStep) -> asyncio.Future[None] | None:
-        return self._journal.append(self._session_id, self._key, step_entry(step))
+        return self._journal.append(self._session_id, self._key, step_entry(step).decode())
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
         durable = state == "suspended"
