@@ -714,7 +714,7 @@ async def test_programs_of_one_agent_run_side_by_side_and_one_after_another() ->
 
 
 async def test_ten_thousand_calls() -> None:
-    # CODE-98, 103
+    # CODE-98, 103; HOST-169
     async with code_app() as (ctx, runtime):
         ctx.tools.register(make_tool("echo", Body(lambda args, _run: args["x"]), is_concurrency_safe=lambda _a: True))
 
@@ -728,7 +728,7 @@ async def test_ten_thousand_calls() -> None:
 
 
 async def test_a_failing_context_message_is_the_same_for_all_runs() -> None:
-    # CODE-113: contexts that tools made themselves keep their source
+    # CODE-113, HOST-169: contexts that tools made themselves keep their source
     async with code_app() as (ctx, runtime):
         own = UserMessage((TextBlock("from a job"),), MessageSource("job"))
         ctx.tools.register(make_tool("t", Body(lambda _a, run: run.defer_context(own) or "ok")))

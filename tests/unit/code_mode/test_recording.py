@@ -196,7 +196,7 @@ async def test_listeners_replace_the_logged_copy_only() -> None:
 
 @pytest.mark.parametrize("answer", [RuntimeError("shaper is broken"), "just text", None, [5], asyncio.CancelledError()])
 async def test_a_broken_listener_changes_nothing(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    # CODE-110, PIPE-233
+    # CODE-110, PIPE-233, HOST-106
     async with code_app() as (ctx, runtime):
         ctx.tools.register(make_tool("t"))
         agent = LoggedAgent()
