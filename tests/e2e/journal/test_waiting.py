@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,20 @@ from tests.support.journal import (
     application,
     effects,
     go_on,
+    note,
     program_of,
     say_result,
     start,
 )
 
 from dsh_tools.agent import Agent
-from dsh_tools.errors import SessionError
+from dsh_tools.code_mode import JournalStep
+from dsh_tools.content import ImageBlock, TextBlock
+from dsh_tools.errors import ApprovalError, SessionError
 from dsh_tools.messages import ToolCallBlock
-from dsh_tools.model import ScriptedModel, call, say
-from dsh_tools.services import METRICS, open_questions
-from dsh_tools.session import EventLog
+from dsh_tools.model import ModelRequest, ScriptedModel, call, say
+from dsh_tools.services import METRICS, answer_question, open_questions
+from dsh_tools.session import EventLog, Sessions, SqliteStore
 from dsh_tools.session.events import Aborted, Completed, Waiting
 from dsh_tools.testing.store_conformance import refused
 from dsh_tools.tools import OutputSpec, ToolDefinition
@@ -408,3 +412,141 @@ async def test_observers_count_a_waiting_call_out(tmp_path: Path, no_leaks: None
         await agent.resume()
         assert {name: tool.calls for name, tool in metrics.snapshot().items()} == {"run_code": 1, "effect": 2, "pay": 1}
         assert all(tool.running == 0 for tool in metrics.snapshot().values())
+
+
+async def test_a_program_that_a_person_has_to_allow_waits_before_it_begins(tmp_path: Path, no_leaks: None):
+    rules = {"rules": [{"tool": "run_code", "action": "ask", "reason": "a program"}]}
+    program = 'return [await tools.effect({ name: "a", value: 1 }), await tools.pay({ name: "b", value: 2 })];'
+    async with application(tmp_path, policy=rules) as ctx:
+        await start(ctx, program_of(program))
+    assert effects(tmp_path / "effects") == []
+    async with application(tmp_path, policy=rules) as ctx:
+        (question,) = open_questions((await ctx.sessions.read("s1")).events)
+        assert question.tool_name == "run_code"
+        await answer_all(ctx)
+        outcome = await (await go_on(ctx)).resume()
+        assert '"b is paid"' in outcome.text
+    assert effects(tmp_path / "effects") == ["a 1", "b 2"]
+
+
+async def test_a_grant_under_other_rules_is_asked_for_again(tmp_path: Path, no_leaks: None):
+    # D43: what was allowed was allowed under the rules that were in force.
+    batch = ScriptedModel([say("", call("pay", name="a", value=1)), say_result])
+    async with application(tmp_path, mode="native") as ctx:
+        await start(ctx, batch)
+        await answer_all(ctx)
+    stricter = {"rules": [{"tool": "pay", "action": "ask", "reason": "it costs more money"}]}
+    async with application(tmp_path, mode="native", policy=stricter) as ctx:
+        agent = await go_on(ctx)
+        assert (await agent.resume()).reason == Waiting()
+        assert effects(tmp_path / "effects") == []
+        (question,) = open_questions(agent.session.events)
+        assert "it costs more money; the answer was given under other rules" in str(question.reason)
+        await answer_all(ctx)
+        assert (await agent.resume()).text == "a is paid"
+
+
+async def test_an_answer_counts_for_its_own_call_only(tmp_path: Path, no_leaks: None):
+    # Providers repeat ids: the second turn's call has the id and the arguments of the first one's.
+    same = {"name": "pay", "call_id": "same", "arguments": '{"name": "a", "value": 1}'}
+    block = ToolCallBlock(same["call_id"], same["name"], same["arguments"])
+    model = ScriptedModel([say("", block), say_result, say("", block), say_result])
+    async with application(tmp_path, mode="native") as ctx:
+        agent = await start(ctx, model)
+        await answer_all(ctx)
+        assert (await agent.resume()).text == "a is paid"
+        assert (await agent.run("again")).reason == Waiting()
+        assert len(open_questions(agent.session.events)) == 1
+    assert effects(tmp_path / "effects") == ["a 1"]
+
+
+async def test_a_program_that_ends_too_early_has_diverged(tmp_path: Path, no_leaks: None):
+    program = 'await tools.effect({ name: "a", value: 1 }); return await tools.pay({ name: "b", value: 1 });'
+    async with application(tmp_path) as ctx:
+        agent = await start(ctx, program_of(program))
+        await answer_all(ctx)
+        journal = ctx.require("journal").journal
+        (key,) = await journal.known("s1")
+        run = (await journal.load("s1")).runs[key]
+        reopened = await journal.reopen_run("s1", key, run, {})
+        reopened.write(JournalStep(9, "call", "effect", "f" * 64, "started"))
+        reopened.close()
+        outcome = await agent.resume()
+        assert "request 9 was a call of effect with arguments ffffffffffff, and did not come" in outcome.text
+    assert names(tmp_path) == ["a", "b"]
+
+
+async def test_stored_answers_are_checked(tmp_path: Path, no_leaks: None):
+    async with application(tmp_path, mode="native") as ctx:
+        agent = await start(ctx, ScriptedModel([say("", call("pay", name="a", value=1)), say_result]))
+        (question,) = open_questions(agent.session.events)
+        for live in (True, False):
+            if not live:
+                await agent.dispose()
+            for wrong, code in (
+                ({"question_id": "nobody", "outcome": "rejected"}, "UNKNOWN_QUESTION"),
+                ({"question_id": question.id, "outcome": "unavailable"}, "INVALID_ANSWER"),
+                ({"question_id": question.id, "outcome": "rejected", "digest": "0" * 64}, "OTHER_ARGUMENTS"),
+            ):
+                with pytest.raises(ApprovalError) as caught:
+                    await answer_question(ctx.sessions, "s1", **wrong)
+                assert caught.value.code == code
+        await answer_question(ctx.sessions, "s1", question.id, "rejected", "no", digest=question.arguments_digest)
+        with pytest.raises(ApprovalError, match="answered already: rejected"):
+            await answer_question(ctx.sessions, "s1", question.id, "allowed-once")
+        with refused("SESSION_NOT_FOUND"):
+            await answer_question(ctx.sessions, "s2", question.id, "allowed-once")
+
+
+async def test_two_stores_answer_at_once_and_one_wins(tmp_path: Path, no_leaks: None):
+    # Each store is another process, so to speak: they share nothing but the file and its locks.
+    async with application(tmp_path, mode="native") as ctx:
+        agent = await start(ctx, ScriptedModel([say("", call("pay", name="a", value=1)), say_result]))
+        (question,) = open_questions(agent.session.events)
+    stores = [SqliteStore(tmp_path / "sessions.sqlite") for _ in range(6)]
+    attempts = (
+        answer_question(Sessions(store), "s1", question.id, "allowed-once" if number % 2 else "rejected")
+        for number, store in enumerate(stores)
+    )
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    assert outcomes.count(None) == 1
+    codes = {outcome.code for outcome in outcomes if isinstance(outcome, ApprovalError)}
+    assert codes == {"ALREADY_ANSWERED"}
+    for store in stores:
+        await store.close()
+
+
+async def test_images_and_contexts_of_journaled_calls_reach_the_model(tmp_path: Path, no_leaks: None):
+    # CODE-112, 113
+    def picture(ctx: Any) -> None:
+        async def body(_args: Any, run: Any) -> str:
+            note(tmp_path / "effects", "picture 1")
+            run.defer_context("a word to the model")
+            return "shown"
+
+        ctx.tools.register(
+            ToolDefinition(
+                name="picture",
+                description="Show a picture.",
+                parameters=ANYTHING,
+                output=OutputSpec(
+                    {}, render=lambda _args, _value: (TextBlock("see"), ImageBlock("aGVsbG8=", "image/png"))
+                ),
+                execute=body,
+            )
+        )
+
+    program = 'await tools.picture({}); return await tools.pay({ name: "a", value: 1 });'
+    async with application(tmp_path) as ctx:
+        picture(ctx)
+        await start(ctx, program_of(program))
+    seen: list[ModelRequest] = []
+    async with application(tmp_path) as ctx:
+        picture(ctx)
+        await answer_all(ctx)
+        agent = await go_on(ctx, model=ScriptedModel([lambda request: seen.append(request) or say("done")]))
+        await agent.resume()
+    blocks = [block for message in seen[0].messages for block in message.content]
+    assert any(isinstance(block, ImageBlock) for block in blocks)
+    assert any(isinstance(block, TextBlock) and block.text == "a word to the model" for block in blocks)
+    assert names(tmp_path) == ["picture", "a"]
