@@ -146,6 +146,19 @@ class StoreConformance:
             ("none", 0, 900, ""),
         ]
 
+    async def test_the_list_says_which_sessions_wait(self, make_store: MakeStore) -> None:
+        """A session waits when its last turn has ended so, and no turn has begun since (D34)."""
+        store = make_store()
+        begun = Event(0, 1, "turn/start", snapshot({"turn": 1}))
+        ended = Event(1, 2, "turn/end", snapshot({"turn": 1, "reason": {"kind": "waiting"}}))
+        answered = Event(2, 3, "approval/decided", snapshot({"id": "q", "outcome": "rejected"}))
+        resumed = Event(3, 4, "turn/start", snapshot({"turn": 2}))
+        events = (begun, ended, answered, resumed)
+        for length in range(5):
+            await (await store.create(_header(str(length)), events[:length])).close()
+        waiting = {row.header.id for row in await store.list_sessions() if row.waiting}
+        assert waiting == {"2", "3"}
+
     # ── refusing ───────────────────────────────────────────────────────────────
 
     async def test_an_id_is_taken_once(self, make_store: MakeStore) -> None:
