@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import time
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +38,7 @@ _SOURCES = [
     Path(__file__).with_name(f"{name}.py") for name in ("answers", "moment", "prelude", "scanner", "source", "worker")
 ]
 _PROCESSES = 1_000_000
+_LINGER_SECONDS = 0.05
 
 
 class MontyRuntime(PooledRuntime[MontyWorker]):
@@ -95,9 +98,20 @@ def _version() -> str:
     return version_text(f"monty {version('pydantic-monty-runtime')}", _SOURCES)
 
 
+@cache
+def _linger_at_exit() -> None:
+    """Give the client's threads a moment before the interpreter ends.
+
+    The one that has told us that the last process is gone may still be on its way out of that call. A thread that
+    comes back into an interpreter which is being taken down is unwound, which native code does not survive.
+    """
+    atexit.register(time.sleep, _LINGER_SECONDS)
+
+
 async def _open_client() -> AsyncMonty:
     from pydantic_monty import AsyncMonty
 
+    _linger_at_exit()
     client = AsyncMonty(min_processes=0, max_processes=_PROCESSES, max_checkouts_per_worker=1)
     await client.__aenter__()
     return client
