@@ -550,3 +550,16 @@ async def test_images_and_contexts_of_journaled_calls_reach_the_model(tmp_path: 
     assert any(isinstance(block, ImageBlock) for block in blocks)
     assert any(isinstance(block, TextBlock) and block.text == "a word to the model" for block in blocks)
     assert names(tmp_path) == ["picture", "a"]
+
+
+async def test_a_question_whose_turn_is_over_takes_no_answer(tmp_path: Path, no_leaks: None):
+    async with application(tmp_path, mode="native") as ctx:
+        log = await ctx.sessions.create(id="s1")
+        for type_name, data in (
+            ("turn/start", {"turn": 1}),
+            ("approval/asked", {"id": "q", "toolName": "pay"}),
+            ("turn/end", {"turn": 1, "reason": {"kind": "interrupted"}}),
+        ):
+            log.append(type_name, data)
+        with pytest.raises(ApprovalError, match="the turn that asked is over"):
+            await answer_question(ctx.sessions, "s1", "q", "allowed-once")

@@ -54,7 +54,7 @@ async def answer_question(
     Raises:
         ApprovalError: ``UNKNOWN_QUESTION``; ``ALREADY_ANSWERED``, by which outcome; ``OTHER_ARGUMENTS``;
             ``STALE_ANSWER`` for another call, or a grant under other rules; ``INVALID_ANSWER``; ``TURN_RUNS`` where
-            the session's turn is running here, and asks by itself.
+            the session's turn is running here, and asks by itself; ``NOT_WAITING`` where that turn is over.
         SessionError: ``SESSION_NOT_FOUND``; ``SESSION_BUSY`` while another process holds the session.
     """
     if outcome not in ("allowed-once", "rejected"):
@@ -123,6 +123,8 @@ async def _append(log: EventLog, decided: ApprovalDecided, shown: _Shown) -> Non
             raise ApprovalError(f"the question was answered already: {event.data['outcome']}", "ALREADY_ANSWERED")
     if asked is None:
         raise ApprovalError(f'session "{log.id}" has no question "{decided.id}"', "UNKNOWN_QUESTION")
+    if not log.is_waiting and log.turn is None:
+        raise ApprovalError("the turn that asked is over; nothing waits for this answer", "NOT_WAITING")
     shown.check(log.id, asked, decided.outcome)
     log.append(ApprovalDecided.event_type, decided)
     await log.flush()
