@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 COMMAND = Path(sys.executable).with_name("dsh-tools")
@@ -56,4 +57,6 @@ def test_one_job_twice(tmp_path: Path) -> None:
     dispatches = [event for event in events if event["type"].startswith("tool/code-dispatch")]
     reads = [event["type"] for event in dispatches if event["data"]["name"] == "read"]
     assert len(reads) == 18
-    assert reads[:2] == ["tool/code-dispatch-start"] * 2
+    # Not each of them overlaps: the first may be done before the second arrives.
+    opened = list(accumulate(1 if kind == "tool/code-dispatch-start" else -1 for kind in reads))
+    assert max(opened) >= 2
