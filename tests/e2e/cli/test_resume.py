@@ -222,25 +222,27 @@ async def test_the_demo_is_answered_in_the_page_and_goes_on(project: Path) -> No
     child = await asyncio.create_subprocess_exec(
         str(COMMAND), *arguments, cwd=project.parent, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, env=ENVIRONMENT
     )
-    assert child.stdout is not None
-    shown = ""
-    while " session resume " not in shown:
-        line = (await child.stdout.readline()).decode()
-        assert line, shown
-        shown += line
-    page = re.search(r"(http://127\.0\.0\.1:\d+/)#token=(\S+)", shown)
-    assert page is not None, shown
-    async with httpx.AsyncClient(base_url=page[1]) as client:
-        client.headers["x-csrf-token"] = (await client.post("/api/login", json={"token": page[2]})).json()["csrf"]
-        (question,) = (await client.get("/api/approvals")).json()["pending"]
-        assert (question["toolName"], question["waiting"]) == ("bash", True)
-        answer = await client.post(f"/api/approvals/{question['id']}", json={"outcome": "allowed-once"})
-        assert answer.json() == {"accepted": True}, answer.text
-    while "when the calls ran" not in shown:
-        line = (await asyncio.wait_for(child.stdout.readline(), 60)).decode()
-        assert line, shown
-        shown += line
-    assert "the shell counts 5 entries" in shown
-    child.send_signal(signal.SIGINT)
-    _, errors = await child.communicate()
+    try:
+        assert child.stdout is not None
+        shown = ""
+        while " session resume " not in shown:
+            line = (await child.stdout.readline()).decode()
+            assert line, shown
+            shown += line
+        page = re.search(r"(http://127\.0\.0\.1:\d+/)#token=(\S+)", shown)
+        assert page is not None, shown
+        async with httpx.AsyncClient(base_url=page[1]) as client:
+            client.headers["x-csrf-token"] = (await client.post("/api/login", json={"token": page[2]})).json()["csrf"]
+            (question,) = (await client.get("/api/approvals")).json()["pending"]
+            assert (question["toolName"], question["waiting"]) == ("bash", True)
+            answer = await client.post(f"/api/approvals/{question['id']}", json={"outcome": "allowed-once"})
+            assert answer.json() == {"accepted": True}, answer.text
+        while "when the calls ran" not in shown:
+            line = (await asyncio.wait_for(child.stdout.readline(), 60)).decode()
+            assert line, shown
+            shown += line
+        assert "the shell counts 5 entries" in shown
+    finally:
+        child.send_signal(signal.SIGINT)
+        _, errors = await child.communicate()
     assert child.returncode == 130, errors.decode()
