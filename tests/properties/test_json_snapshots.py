@@ -180,6 +180,14 @@ def test_whatever_a_model_writes_is_read_as_the_standard_library_reads_it_or_ref
         assert type(parsed) not in CONTAINER_TYPES or snapshot(parsed) is parsed
 
 
+@MODERATE
+@given(json_values)
+def test_the_short_way_to_canonical_text_is_the_long_one(value: Any):
+    # A float anywhere takes the long way for all of it.
+    nested = canonical_text([value, 0.5])
+    assert canonical_text(value) == nested[1 : -len(",0.5]")]
+
+
 @given(
     st.dictionaries(
         st.text(max_size=6),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import msgspec
@@ -19,6 +20,9 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _PLAIN: frozenset[type] = frozenset({str, int, bool, type(None)})
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_FLOAT = re.compile(rb"\.|\d[eE]")
+_ASTRAL = re.compile(rb"[\xf0-\xf4]")
 _FROZEN: frozenset[type] = frozenset({FrozenDict, FrozenList})
 _RECORDS: frozenset[type] = frozenset({dict, FrozenDict})
 MAX_INDENTED_LEVELS = 64
@@ -115,15 +119,15 @@ def canonical_text(value: object) -> str:
     """
     if type(value) not in _FROZEN:
         value = snapshot(value)
-    if type(value) is FrozenDict and _PLAIN.issuperset(map(type, value.values())):
-        # Most arguments are flat and plain: there the encoder's own order and escapes are the canonical ones.
-        try:
-            data = _encode_sorted(value)
-        except (UnicodeEncodeError, ValueError):
-            pass
-        else:
-            if data.isascii() and b"\\" not in data:
-                return data.decode()
+    # The encoder's own order and escapes are the canonical ones, unless there are floats, or keys beyond U+FFFF.
+    try:
+        data = _encode_sorted(value)
+    except (UnicodeEncodeError, RecursionError, ValueError):
+        # Lone surrogates, depth, and integers longer than the encoder's limit.
+        return _write(value, None, _canonical_number, sort=True)
+    flat = type(value) is FrozenDict and _PLAIN.issuperset(map(type, value.values()))
+    if (flat or not _FLOAT.search(_STRING.sub(b"", data))) and (data.isascii() or not _ASTRAL.search(data)):
+        return data.decode()
     return _write(value, None, _canonical_number, sort=True)
 
 
