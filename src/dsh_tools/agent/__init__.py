@@ -21,8 +21,8 @@ turn of its own, ``steer`` for the next step, ``inject`` for the next step witho
 agent that is disposed is let go; its session stays in the store.
 
 **Waiting.** Where sessions are kept in a store, and approvals are given a time (``suspend_after``), a turn that needs a
-person ends as ``Waiting`` when the time is over. ``resume()`` goes on with its calls once somebody has answered, in this
-process or another one; ``discard_waiting()`` gives them up. Until then ``run`` is refused.
+person ends as ``Waiting`` when the time is over. ``resume()`` goes on with its calls once somebody has answered, in
+this process or another one; ``discard_waiting()`` gives them up. Until then ``run`` is refused.
 
 **Its scope.** ``agent.ctx`` is a context of its own: tools, restrictions, policies and answerers that are registered
 there, best in the ``setup`` of ``create``, are the agent's alone, and end with it.

@@ -22,8 +22,8 @@ log: a call without a result gets one that says whether it may have run, and an 
 and repairs nothing.
 
 **Waiting for a person.** With :class:`JournalPlugin` the calls of an agent, and of the programs it runs, can stop for a
-person: their turn ends as ``Waiting``, and its calls stay pending. ``open(id, resume=True)`` leaves calls that can go on
-pending after a crash, too; ``agent.resume()`` goes on with them.
+person: their turn ends as ``Waiting``, and its calls stay pending. ``open(id, resume=True)`` leaves calls that can go
+on pending after a crash, too; ``agent.resume()`` goes on with them.
 
 **Stores** are SQLite (one file, written ahead), PostgreSQL (``store: postgres`` with ``conninfo``; extra
 ``[postgres]``) and memory. ``synchronous: normal`` survives the death of the process but not a loss of power.
