@@ -31,7 +31,7 @@ from dsh_tools.tools import OutputSpec, ToolDefinition
 
 Check = Callable[[str, int], None]
 SOAK = os.environ.get("DSH_TOOLS_SOAK") == "1"
-TYPESCRIPT, PYTHON = (1000, 1000) if SOAK else (60, 150)
+TYPESCRIPT, PYTHON = (1000, 1000) if SOAK else (45, 120)
 
 seeds = st.integers(0, 2**32)
 
