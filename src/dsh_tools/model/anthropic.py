@@ -29,6 +29,7 @@ from .base import (
 )
 from .collect import join_pieces
 from .exported import ExportedTools, ToolExporter
+from .extras import require_extra
 from .failures import (
     connection_failure,
     failure_of_kind,
@@ -68,6 +69,9 @@ class AnthropicModel:
         max_tokens: the longest answer, where the request does not say; the API wants one.
         cache: let the provider keep the prompt's beginning for the next request.
         extra: further fields of each request, such as ``thinking``.
+
+    Raises:
+        ConfigError: the extra is not installed.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class AnthropicModel:
         cache: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        require_extra("anthropic")
         self.model = model
         self._base_url = base_url
         self._api_key = api_key

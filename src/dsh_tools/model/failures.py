@@ -106,7 +106,7 @@ def stream_cut(what: str) -> ModelFailure:
     return ModelFailure("STREAM_CUT", what, True)
 
 
-def transport_failure(error: Exception) -> ModelFailure:
+def transport_failure(error: BaseException) -> ModelFailure:
     """Return the failure for what a connection raised while a stream was read, or for a fault of ours."""
     module = type(error).__module__.partition(".")[0]
     text = f"{type(error).__name__}: {error}"

@@ -29,6 +29,7 @@ from .base import (
 )
 from .collect import join_pieces
 from .exported import ExportedTools, ToolExporter
+from .extras import require_extra
 from .failures import (
     connection_failure,
     failure_of_kind,
@@ -72,6 +73,9 @@ class OpenAICompatibleModel:
         send_reasoning: send the model's earlier reasoning back, as ``reasoning_content``.
         strict: ask the provider to keep to the tools' schemas.
         extra: further fields of each request.
+
+    Raises:
+        ConfigError: the extra is not installed.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class OpenAICompatibleModel:
         strict: bool = False,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        require_extra("openai")
         self.model = model
         self._base_url = base_url
         self._api_key = api_key

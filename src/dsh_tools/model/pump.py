@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ..kernel.abort import AbortSignal
 from ..kernel.tasks import outlast
 from .base import Finish, ModelEvent, ModelFailed, ModelFailure
+from .failures import transport_failure
 
 __all__ = ["Emit", "pumped"]
 
@@ -47,6 +48,9 @@ async def pumped(
         # An abort in the tick in which the task was made cancels it before it can say anything.
         if done.cancelled():
             events.put_nowait(Finish("aborted"))
+        elif (error := done.exception()) is not None:
+            # What ``describe`` itself raised. The reader waits for an end, whatever happens.
+            events.put_nowait(ModelFailed(transport_failure(error)))
 
     task = asyncio.create_task(run(), name="model-stream")
     task.add_done_callback(ended)

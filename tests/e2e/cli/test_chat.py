@@ -6,11 +6,13 @@ import asyncio
 import os
 import pty
 import re
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.model_server import Reply, model_server, sse
 
 COMMAND = Path(sys.executable).with_name("dsh-tools")
@@ -183,3 +185,18 @@ async def test_a_session_is_resumed_where_it_was(tmp_path: Path) -> None:
         asked = [str(message["content"]) for message in server.requests[-1].json["messages"]]
         said = [text for text in asked if "question" in text or "answer" in text]
         assert said == ["first question", "first answer", "second question"]
+
+
+@pytest.mark.parametrize(("model", "extra"), [("gpt-4", "openai"), ("claude-x", "anthropic")])
+def test_a_missing_extra_is_one_line(tmp_path: Path, model: str, extra: str) -> None:
+    program = f"import sys; sys.modules[{extra!r}] = None; from dsh_tools.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "chat", "--model", model],
+        cwd=tmp_path,
+        input="hi\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f'dsh-tools: models of "{extra}" need their extra: pip install "dsh-tools[{extra}]"\n'

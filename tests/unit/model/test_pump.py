@@ -1,4 +1,4 @@
-"""A stream ends, whenever it is aborted."""
+"""A stream ends, whenever it is aborted and whatever fails."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from dsh_tools.kernel import AbortController
-from dsh_tools.model import Finish, ModelFailure
+from dsh_tools.model import Finish, ModelFailed, ModelFailure
 from dsh_tools.model.pump import pumped
 
 
@@ -28,4 +28,17 @@ async def test_an_abort_before_the_producer_began_ends_the_stream(no_leaks: None
     assert isinstance(event, Finish)
     assert event.reason == ("stop" if began else "aborted")
     assert not began
+    await stream.aclose()
+
+
+async def test_a_failure_that_cannot_be_described_ends_the_stream(no_leaks: None) -> None:
+    async def produce(_emit: Any) -> Finish:
+        raise LookupError("the cause")
+
+    def describe(error: Exception) -> ModelFailure:
+        raise ImportError("no package") from error
+
+    stream = pumped(produce, AbortController().signal, describe)
+    event = await asyncio.wait_for(anext(stream), 5)
+    assert event == ModelFailed(ModelFailure("MODEL_ERROR", "ImportError: no package"))
     await stream.aclose()
