@@ -172,23 +172,22 @@ def _line_of(document: Any, location: Iterable[str | int]) -> int:
 
 
 def load_object(reference: str) -> Any:
-    """Import ``module`` or ``module:attribute``; modules beside the working directory are found, too.
+    """Import ``module`` or ``module:attribute``; modules in the working directory are found, too.
+
+    The directory stays on the search path: bodies import later, and processes of ``isolation="process"`` look where
+    this one does.
 
     Raises:
         ConfigError: it cannot be imported, or the module has no such attribute.
     """
     module_name, _, attribute = reference.partition(":")
     here = str(Path.cwd())
-    added = here not in sys.path
-    if added:
+    if here not in sys.path:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
         raise ConfigError(f'cannot import "{module_name}": {type(error).__name__}: {error}') from error
-    finally:
-        if added:
-            sys.path.remove(here)
     for part in filter(None, attribute.split(".")):
         if not hasattr(found, part):
             raise ConfigError(f'"{module_name}" has no "{attribute}"')
