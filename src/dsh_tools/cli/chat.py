@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..agent import AgentConfig
 from ..services import always
+from ..session.events import Completed, Waiting
 from ..terminal import LineReader, LiveView, TerminalAnswerer, make_console, plain
 from .config import CommandConfig
 from .models import open_model
@@ -20,7 +21,7 @@ from .runtime import ConfigOption, open_app, run_verb
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..agent import Agent
+    from ..agent import Agent, TurnOutcome
     from ..kernel import Context
     from ..session import EventLog
 
@@ -37,7 +38,10 @@ def chat(
     config: ConfigOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without asking.")] = False,
 ) -> None:
-    """Talk with a model that has the configured tools: streaming text, live cards, questions before risky calls."""
+    """Talk with a model that has the configured tools: streaming text, live cards, questions before risky calls.
+
+    Where the input is no terminal, status 1 says that a turn failed.
+    """
 
     async def work(settings: CommandConfig) -> int:
         adapter = open_model(model, base_url)
@@ -49,10 +53,11 @@ def chat(
             log = await _session(ctx, resume)
             agent = await ctx.agents.create("chat", adapter, session=log, config=AgentConfig(instructions=instructions))
             try:
-                await _converse(agent, console, lines)
+                failed = await _converse(agent, console, lines)
             finally:
                 await adapter.close()
-        return 0
+        # In a terminal a person has seen it, and may have said it better since.
+        return 1 if failed and not lines.is_terminal else 0
 
     run_verb(work, config)
 
@@ -63,7 +68,9 @@ async def _session(ctx: Context, resume: str | None) -> EventLog:
     return await ctx.sessions.create(cwd=str(Path.cwd()), origin="chat")
 
 
-async def _converse(agent: Agent, console: Console, lines: LineReader) -> None:
+async def _converse(agent: Agent, console: Console, lines: LineReader) -> bool:
+    """Run a turn for every line; returns whether one of them failed."""
+    failed = False
     if lines.is_terminal:
         console.print(Text(f"session {plain(agent.session.id)} · {plain(agent.model.name)}\n{HELP}", "dim"))
     while True:
@@ -71,18 +78,19 @@ async def _converse(agent: Agent, console: Console, lines: LineReader) -> None:
             console.print(Text("› ", "bold"), end="")
         line = await lines.read_line()
         if line is None or line.strip() == "/quit":
-            return
+            return failed
         if line.strip():
-            await _answer(agent, line)
+            outcome = await _answer(agent, line)
+            failed = failed or not isinstance(outcome.reason, Completed | Waiting)
 
 
-async def _answer(agent: Agent, line: str) -> None:
+async def _answer(agent: Agent, line: str) -> TurnOutcome:
     """Run one turn; Ctrl-C cancels it and not the program. At the prompt, Ctrl-C leaves."""
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)
     loop.add_signal_handler(signal.SIGINT, agent.cancel)
     try:
-        await agent.run(line)
+        return await agent.run(line)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, before)

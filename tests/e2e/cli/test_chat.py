@@ -200,3 +200,25 @@ def test_a_missing_extra_is_one_line(tmp_path: Path, model: str, extra: str) -> 
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f'dsh-tools: models of "{extra}" need their extra: pip install "dsh-tools[{extra}]"\n'
+
+
+async def test_piped_input_tells_a_failed_turn_by_its_status(tmp_path: Path) -> None:
+    async def chat(*replies: Reply) -> tuple[int | None, str]:
+        async with model_server(*replies) as server:
+            process = await asyncio.create_subprocess_exec(
+                *(str(COMMAND), "chat", "--model", "openai:m", "--base-url", f"{server.url}/v1"),
+                cwd=tmp_path,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "OPENAI_API_KEY": "k"},
+            )
+            shown, _ = await asyncio.wait_for(process.communicate(b"first\nsecond\n"), 60)
+            return process.returncode, shown.decode()
+
+    refusal = Reply([b'{"error": {"message": "no such model"}}'], status=404)
+    assert await chat(says("one"), says("two")) == (0, "one\ntwo\n")
+    status, shown = await chat(refusal, says("two"))
+    assert status == 1
+    assert "no such model" in shown
+    assert "two" in shown
