@@ -94,6 +94,9 @@ def render_explanation(explanation: Explanation) -> RenderableType:
         lines.append(_line("rules", explanation.policy_digest))
     if explanation.consulted:
         lines += [Text(""), _consulted(explanation)]
+    if explanation.missed:
+        lines += [Text(""), Text("rules about this tool that do not match, and the argument that keeps them:", "dim")]
+        lines += [Text(f"  {plain(rule.name)}: {plain(rule.argument)}") for rule in explanation.missed]
     if explanation.not_consulted:
         lines += [Text(""), Text("cannot be consulted without effects:", "dim")]
         lines += [Text(f"  {plain(listener)}") for listener in explanation.not_consulted]

@@ -18,7 +18,7 @@ from ..kernel.hooks import Listener, run_waterfall
 from ..kernel.markers import effects_of
 from ..tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ..tools.result import ToolFailure
-from ..tools.trace import CallTrace, Consulted
+from ..tools.trace import CallTrace, Consulted, MissedRule
 from .run import Run, Runner
 from .stages.authorize import check_decision, denial_text
 from .stages.snapshot import snapshot_call
@@ -69,6 +69,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         consulted: everybody who was asked, in order.
         not_consulted: the names of the listeners that cannot be consulted without effects.
         approval: where the verdict is ``ask``, what would come of asking.
+        missed: the rules that are about this tool and do not match, with the argument that keeps each from it.
     """
 
     tool: str
@@ -82,6 +83,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     consulted: tuple[Consulted, ...] = ()
     not_consulted: tuple[str, ...] = ()
     approval: Foreseen | None = None
+    missed: tuple[MissedRule, ...] = ()
 
 
 async def explain(runner: _Service, call: ToolCall) -> Explanation:
@@ -90,7 +92,7 @@ async def explain(runner: _Service, call: ToolCall) -> Explanation:
     execution = run.execution
     # From here on the execution takes no contexts and reports no progress, whoever holds it.
     execution.state.frozen = True
-    trace = execution.state.trace = CallTrace()
+    trace = execution.state.trace = CallTrace(explains=True)
     try:
         if run.next != "dispatch" or run.entry is None:
             return _invalid(run)
@@ -109,6 +111,7 @@ async def explain(runner: _Service, call: ToolCall) -> Explanation:
             tuple(trace.consulted),
             tuple(listener.name for listener in chain.left_out),
             _foresee(run) if verdict == "ask" else None,
+            tuple(trace.missed or ()),
         )
     finally:
         execution.token.retire()

@@ -65,6 +65,12 @@ class ToolRegistry:
         layers = (self._global,) if scope is None else self._layers(scope.chain())
         return known_names(layers)
 
+    def everywhere(self) -> list[RegisteredTool]:
+        """Return every registered tool, whichever scope it belongs to and whatever is hidden from whom."""
+        layers = [self._global, *self._scoped.values()]
+        tools = [tool for layer in layers for tool in layer.tools.values()]
+        return tools if self.transport is None else [*tools, self.transport]
+
     def masks_hiding(self, scope: Scope, name: str) -> list[tuple[Scope, Mask]]:
         """The restrictions on ``scope``'s chain that hide an inherited ``name``."""
         return [

@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from .registered import RegisteredTool
 
-__all__ = ["CallTrace", "Consulted", "ConsultedKind"]
+__all__ = ["CallTrace", "Consulted", "ConsultedKind", "MissedRule"]
 
 ConsultedKind: TypeAlias = Literal["listener", "rule", "guard", "wrapper", "reviewer"]
 """Who was asked: a listener on ``tools/pre-execute``, a rule behind one, a guard, a wrapper on ``tools/execute``,
@@ -34,12 +34,29 @@ class Consulted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     reason: str | None = None
 
 
+class MissedRule(msgspec.Struct, frozen=True):
+    """A rule that is about a call's tool and does not match the call.
+
+    Parameters:
+        name: which rule it is.
+        argument: the path of the argument that keeps it from matching.
+    """
+
+    name: str
+    argument: str
+
+
 class CallTrace:
-    """Collects the verdicts over one call, in the order in which they were asked for."""
+    """Collects the verdicts over one call, in the order in which they were asked for.
 
-    __slots__ = ("attempts", "consulted", "heard_others", "milliseconds", "tool")
+    Parameters:
+        explains: whether it is also to be noted in ``missed`` which rules nearly matched.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("attempts", "consulted", "heard_others", "milliseconds", "missed", "tool")
+
+    def __init__(self, *, explains: bool = False) -> None:
+        self.missed: list[MissedRule] | None = [] if explains else None
         # The places of those who asked the others before they answered.
         self.heard_others: set[int] = set()
         self.consulted: list[Consulted] = []

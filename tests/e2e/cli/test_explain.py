@@ -100,6 +100,7 @@ def test_the_verdict_is_told_to_people(home: Path):
     assert any(line.startswith("  asking     unavailable: nobody is there") for line in lines)
     assert any(line.startswith("guard") and "passed" in line for line in lines)
     assert any(line.startswith("rule") and "ask" in line for line in lines)
+    assert any(line.startswith("  1: ") and line.endswith(": path") for line in lines)
     # The same rules have the same digest in another process.
     again = explain(home, "write", "--args", '{"path": "a.py"}')
     assert again.stdout == done.stdout

@@ -221,6 +221,19 @@ async def test_what_is_hidden_from_a_caller_is_unknown_to_it(ctx: Context):
     assert (await explain(ctx)).verdict == "allow"
 
 
+async def test_rules_that_nearly_match_are_told_with_what_keeps_them(ctx: Context):
+    rules = [
+        {"tool": "write", "arguments": {"path": "/etc/*"}, "action": "deny"},
+        {"tool": "write", "action": "allow"},
+        {"tool": "other", "arguments": {"path": "/etc/*"}, "action": "deny"},
+    ]
+    await ctx.plugin(PolicyPlugin(), {"rules": rules})
+    assert [(rule.name, rule.argument) for rule in (await explain(ctx, "/tmp/a")).missed] == [
+        ('1: deny write with {"path":"/etc/*"}', "path")
+    ]
+    assert (await explain(ctx, "/etc/passwd")).missed == ()
+
+
 # ── asking ─────────────────────────────────────────────────────────────────────
 
 

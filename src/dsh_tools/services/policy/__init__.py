@@ -22,9 +22,16 @@ put in front of those registered before it, and its denials stand as a guard too
 ``docker run -v /:/host alpine``. ``*`` is any run of characters, ``?`` any one, and ``\\`` takes the next
 character as it is. Matching costs no more than the lengths of pattern and text multiplied.
 
+A rule that can match nothing is warned of in the log, once, at the first call that is judged: one whose exact tool
+name no registered tool has, or whose argument no tool that it is about declares. ``ctx.tools.explain`` names the rules
+about a call's tool that do not match it, each with the argument that keeps it from matching (``missed``).
+
 **Arguments** are named by their path: ``path``, ``options.force``, ``files[0]``, ``files[*]``, ``["odd.key"]``. A rule
 matches if all the arguments that it names do; those it does not name are free. Against text goes a
-pattern, against anything else the value itself (``force: true``); a list gives alternatives. With ``[*]`` a
+pattern, against anything else the value itself (``force: true``); a list gives alternatives. What restricts fails
+closed: in a ``deny`` or ``ask`` a pattern is also compared with the JSON text of numbers, booleans and null, so that
+``amount: "5"`` is 5, too, and ``"*"`` is any value that is there, objects and lists included. In an ``allow`` a pattern
+matches text only. With ``[*]`` a
 ``deny`` or ``ask`` needs one element that matches, an ``allow`` needs all of them to, and at least one. An
 ``allow`` does not let a wildcard reach over a ``..`` in a path: ``src/*`` does not allow ``src/../../etc``.
 Rules see the validated arguments with their defaults filled in, which are those the tool will get.

@@ -29,9 +29,19 @@ class Glob:
         return f"Glob({self.pattern!r})"
 
     @property
+    def literal(self) -> str | None:
+        """The one text that a pattern without wildcards matches; None for other patterns."""
+        return self._runs[0].literal if len(self._runs) == 1 else None
+
+    @property
     def is_exact(self) -> bool:
         """Whether there is no wildcard in the pattern."""
-        return len(self._runs) == 1 and self._runs[0].literal is not None
+        return self.literal is not None
+
+    @property
+    def matches_all(self) -> bool:
+        """Whether the pattern matches every text: it is nothing but stars."""
+        return len(self._runs) > 1 and all(run.length == 0 for run in self._runs)
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches the whole text."""

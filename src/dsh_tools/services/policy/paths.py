@@ -42,6 +42,12 @@ class ArgumentPath:
         if not self._steps:
             raise ValueError("a path into arguments cannot be empty")
 
+    @property
+    def first(self) -> str | None:
+        """The argument that the path leads into; None where it begins with an index, which arguments don't have."""
+        step = self._steps[0]
+        return step if isinstance(step, str) else None
+
     def select(self, arguments: Any) -> list[Any]:
         """Return the values at the path; :data:`MISSING` stands for each place that is not there."""
         found: list[Any] = [arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -10,16 +11,20 @@ import pydantic
 from ...kernel.markers import effect_free
 from ...tools.events import PRE_EXECUTE, Ask, Decision, Deny
 from ..approval import APPROVAL_REQUEST, ApprovalAnswer, ApprovalRequest
+from .check import faults_of
 from .rules import Action, Rule, RuleConfig, Rules, Verdict
 
 if TYPE_CHECKING:
     from ...kernel.context import Context
     from ...kernel.hooks import Next
     from ...tools.execution import ToolExecution
+    from ...tools.registry import ToolRegistry
     from ...tools.trace import CallTrace
     from ..approval import Approval
 
 __all__ = ["PolicyConfig", "PolicyPlugin"]
+
+_log = logging.getLogger("dsh_tools")
 
 _REMEMBERED = "as answered earlier in this session"
 
@@ -50,7 +55,7 @@ class PolicyPlugin:
     def apply(self, ctx: Context, config: PolicyConfig) -> None:
         """Put the rules in force until the plugin goes."""
         rules = Rules([Rule(rule, number) for number, rule in enumerate(config.rules, 1)], config.default)
-        policy = _Policy(rules)
+        policy = _Policy(rules, ctx.tools.service.registry)
         # As text, since a rule may hold numbers that are no lossless JSON.
         document = config.model_dump_json(include={"rules", "default"})
         ctx.tools.declare_policy(self.name, document, rules=rules.names)
@@ -62,12 +67,19 @@ class PolicyPlugin:
 
 
 class _Policy:
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, registry: ToolRegistry) -> None:
         self._rules = rules
+        self._registry = registry
+        self._checked = False
 
     @effect_free
     async def decide(self, execution: ToolExecution, next: Next[Decision]) -> Decision:
         """Combine the rules' verdict with what the other listeners say; the stricter one counts."""
+        if not self._checked:
+            # Not before: tools are registered after their policy, and those of servers later still.
+            self._checked = True
+            for fault in faults_of(self._rules, self._registry.everywhere()):
+                _log.warning("policy: %s", fault)
         trace = execution.state.trace
         if trace is None:
             verdict = self._rules.judge(execution.name, execution.arguments)
@@ -89,6 +101,8 @@ class _Policy:
         for verdict in found:
             trace.note("rule", verdict.rule or "default", verdict.action, verdict.reason, took)
             took = 0.0
+        if trace.missed is not None:
+            trace.missed += self._rules.missed(execution.name, execution.arguments)
         return found[0]
 
     def guard(self, execution: ToolExecution) -> str | None:

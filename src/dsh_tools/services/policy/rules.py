@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 import pydantic
 
-from ...json_value import to_json_text
+from ...json_value import js_number, to_json_text
+from ...tools.trace import MissedRule
 from .globs import Glob
 from .paths import MISSING, ArgumentPath
 
@@ -29,7 +30,9 @@ class RuleConfig(pydantic.BaseModel):
 
     Parameters:
         tool: a pattern over tool names.
-        arguments: by path, a pattern for text, a value for anything else, or a list of alternatives.
+        arguments: by path, a pattern for text, a value for anything else, or a list of alternatives. An ``ask`` or
+            ``deny`` compares a pattern with the JSON text of numbers, booleans and null as well, and its ``"*"``
+            matches whatever is there.
         action: ``allow``, ``ask`` or ``deny``.
         reason: shown to the person who is asked, or to the model whose call is denied.
     """
@@ -60,19 +63,19 @@ class RuleConfig(pydantic.BaseModel):
 class Predicate:
     """What one argument has to be."""
 
-    __slots__ = ("_globs", "_path", "_values")
+    __slots__ = ("_globs", "_values", "path")
 
     def __init__(self, path: str, wanted: Scalar | list[Scalar]) -> None:
         alternatives = wanted if isinstance(wanted, list) else [wanted]
         if not alternatives:
             raise ValueError(f"{path}: a list of alternatives cannot be empty")
-        self._path = ArgumentPath(path)
+        self.path = ArgumentPath(path)
         self._globs = [Glob(one) for one in alternatives if isinstance(one, str)]
         self._values = [one for one in alternatives if not isinstance(one, str)]
 
     def holds(self, arguments: Any, action: Action) -> bool:
         """Whether the arguments fit. Where the path leads to several places, an ``allow`` needs all of them to."""
-        places = self._path.select(arguments)
+        places = self.path.select(arguments)
         if action == "allow":
             return bool(places) and all(self._fits(value, careful=True) for value in places)
         return any(self._fits(value, careful=False) for value in places)
@@ -82,7 +85,17 @@ class Predicate:
             return False
         if isinstance(value, str):
             return any(glob.matches(value) and not (careful and _reaches_up(glob, value)) for glob in self._globs)
-        return any(_same(value, one) for one in self._values)
+        if any(_same(value, one) for one in self._values):
+            return True
+        # What forbids or asks must not pass a call because its author took a number for a text.
+        return not careful and any(_matches_json(glob, value) for glob in self._globs)
+
+
+def _matches_json(glob: Glob, value: Any) -> bool:
+    """Whether the pattern matches the JSON text of a value that is no text; of objects and lists, only ``*`` does."""
+    if isinstance(value, (dict, list)):
+        return glob.matches_all
+    return glob.matches(to_json_text(value)) or (isinstance(value, float) and glob.matches(js_number(value)))
 
 
 def _reaches_up(glob: Glob, value: str) -> bool:
@@ -110,20 +123,22 @@ class Rule:
         number: its place among the others, from 1.
     """
 
-    __slots__ = ("_predicates", "_tool", "action", "name", "reason")
+    __slots__ = ("action", "name", "predicates", "reason", "tool")
 
     def __init__(self, config: RuleConfig, number: int = 1) -> None:
         self.name = _name_of(number, config)
-        self._tool = Glob(config.tool)
-        self._predicates = [Predicate(path, wanted) for path, wanted in config.arguments.items()]
+        self.tool = Glob(config.tool)
+        self.predicates = [Predicate(path, wanted) for path, wanted in config.arguments.items()]
         self.action: Action = config.action
         self.reason = config.reason
 
     def matches(self, tool_name: str, arguments: Any) -> bool:
         """Whether the rule is about this call."""
-        return self._tool.matches(tool_name) and all(
-            predicate.holds(arguments, self.action) for predicate in self._predicates
-        )
+        return self.tool.matches(tool_name) and self.kept_by(arguments) is None
+
+    def kept_by(self, arguments: Any) -> Predicate | None:
+        """Return the first argument that keeps the rule from a call of its tool; None where none does."""
+        return next((each for each in self.predicates if not each.holds(arguments, self.action)), None)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -160,6 +175,15 @@ class Rules:
             Verdict(rule.action, rule.reason, rule.name) for rule in self._rules if rule.matches(tool_name, arguments)
         ]
         return found or [self._default]
+
+    def missed(self, tool_name: str, arguments: Any) -> list[MissedRule]:
+        """Return the rules that are about this tool and do not match, with the argument that keeps each from it."""
+        about = [(rule, rule.kept_by(arguments)) for rule in self._rules if rule.tool.matches(tool_name)]
+        return [MissedRule(rule.name, kept_by.path.text) for rule, kept_by in about if kept_by is not None]
+
+    def __iter__(self) -> Iterator[Rule]:
+        """All rules, the strongest first."""
+        return iter(self._rules)
 
     @property
     def names(self) -> tuple[str, ...]:

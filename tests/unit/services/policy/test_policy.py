@@ -8,16 +8,19 @@ from typing import Any
 import pydantic
 import pytest
 from tests.support.agents import LoggedAgent, LoneAgent
+from tests.support.calls import make_tool
 
 from dsh_tools.content import content_text
 from dsh_tools.kernel.context import Context, create_context
 from dsh_tools.pipeline.service import ToolsPlugin
+from dsh_tools.schema import RawSchema
 from dsh_tools.services import ApprovalAnswer, ApprovalPlugin, ApprovalRequest, PolicyPlugin
 from dsh_tools.session.events import SessionHeader
 from dsh_tools.session.log import EventLog
 from dsh_tools.tools.definition import ToolDefinition
 from dsh_tools.tools.events import PRE_EXECUTE, Allow, Ask, Deny
 from dsh_tools.tools.execution import ToolCall
+from dsh_tools.tools.registered import compile_definition
 
 
 class Asked:
@@ -133,6 +136,77 @@ async def test_wrong_config_is_refused(ctx: Context):
     for config in ({"default": "maybe"}, {"rules": [{"action": "permit"}]}, {"rule": []}):
         with pytest.raises(pydantic.ValidationError):
             await ctx.plugin(PolicyPlugin(), config)
+
+
+async def test_rules_for_a_number_hold_whether_written_as_text_or_not(ctx: Context):
+    # D33
+    ctx.tools.register(make_tool("refund", parameters=AMOUNT))
+    await mount(ctx, {"tool": "refund", "arguments": {"amount": "5"}, "action": "deny", "reason": "not five"})
+    await mount(ctx, {"tool": "refund", "arguments": {"amount": "*"}, "action": "ask"})
+    asked = Asked(ctx)
+    for amount, text in ((5, "Error: not five"), (6, "ok")):
+        result = await ctx.tools.execute(ToolCall("refund", {"amount": amount}, agent=LoneAgent()))
+        assert content_text(result.content) == text
+    assert len(asked.requests) == 1
+
+
+# ── rules that can match nothing ──────────────────────────────────────────────
+
+AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}}
+
+
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "dsh_tools"]
+
+
+async def test_a_rule_that_names_nothing_is_warned_of_once(ctx: Context, caplog: pytest.LogCaptureFixture):
+    await mount(
+        ctx,
+        {"tool": "refnd", "action": "deny"},
+        {"tool": "refund", "arguments": {"amuont": "*"}, "action": "deny"},
+        {"tool": "refund", "arguments": {"[0]": "*"}, "action": "allow"},
+        # These have a meaning, or may have one later.
+        {"tool": "refund", "arguments": {"amount": "*"}, "action": "allow"},
+        {"tool": "mcp__*", "action": "deny"},
+        {"arguments": {"path": "x"}, "action": "deny"},
+    )
+    cashier = ctx.create_scope("cashier")
+    cashier.tools.register(make_tool("refund", parameters=AMOUNT))
+    assert warnings_in(caplog) == []
+    for _ in range(2):
+        await write(ctx, "a")
+    assert warnings_in(caplog) == [
+        'policy: rule "1: deny refnd" matches nothing: no registered tool is called "refnd"; did you mean "refund"?',
+        'policy: rule "2: deny refund with {"amuont":"*"}" matches nothing: no tool that it is about declares "amuont"; '
+        'did you mean "amount"?',
+        'policy: rule "3: allow refund with {"[0]":"*"}" matches nothing: no tool that it is about declares "[0]"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "warned"),
+    [
+        ({"type": "object"}, False),
+        ({"type": "object", "additionalProperties": False}, True),
+        ({"type": "object", "properties": {}}, True),
+        ({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}, False),
+        ({"type": "object", "properties": {}, "anyOf": [{"properties": {"amount": {}}}]}, False),
+    ],
+)
+async def test_only_what_is_sure_is_warned_of(
+    ctx: Context, caplog: pytest.LogCaptureFixture, parameters: dict[str, Any], warned: bool
+):
+    ctx.tools.register(make_tool("refund", parameters=RawSchema(parameters)))
+    await mount(ctx, {"tool": "refund", "arguments": {"amount": "*"}, "action": "deny"})
+    await write(ctx, "a")
+    assert bool(warnings_in(caplog)) is warned
+
+
+async def test_a_program_is_a_tool_as_well(ctx: Context, caplog: pytest.LogCaptureFixture):
+    ctx.tools.service.registry.set_transport(compile_definition(make_tool("run_code", parameters=AMOUNT)))
+    await mount(ctx, {"tool": "run_code", "action": "ask"})
+    await write(ctx, "a")
+    assert warnings_in(caplog) == []
 
 
 # ── remembered answers ────────────────────────────────────────────────────────
