@@ -33,8 +33,9 @@ __all__ = ["Explanation", "Foreseen", "Prospect", "Verdict", "explain"]
 Verdict: TypeAlias = Literal["allow", "ask", "deny", "invalid"]
 """``invalid``: the call cannot run whatever policy says; the tool is unknown, say, or the arguments don't fit."""
 
-Prospect: TypeAlias = Literal["asked", "allowed-once", "rejected", "unavailable"]
-"""What would come of asking: a person is ``asked``, or the answer is known without."""
+Prospect: TypeAlias = Literal["asked", "allowed-once", "rejected", "suspended", "unavailable"]
+"""What would come of asking: a person is ``asked``, or the answer is known without; a call that is ``suspended``
+waits until its turn is resumed."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):

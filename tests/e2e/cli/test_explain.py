@@ -106,6 +106,14 @@ def test_the_verdict_is_told_to_people(home: Path):
     assert again.stdout == done.stdout
 
 
+def test_a_call_without_a_session_is_told_that_it_could_wait_in_one(home: Path):
+    (home / "dsh.yaml").write_text(CONFIG + "approval: {suspend_after: 60}\n")
+    _, asked = document(home, "a.py")
+    assert asked["approval"]["prospect"] == "unavailable"
+    assert "in a session that is kept it would wait" in asked["approval"]["reason"]
+    assert not (home / ".dsh-tools").exists()
+
+
 def test_listeners_that_cannot_be_consulted_are_named_and_not_called(home: Path):
     (home / "dsh.yaml").write_text(CONFIG.replace("[mine]", "[{use: mine, config: {counts: true}}]"))
     done = explain(home, "write", "--args", "-", input='{"path": "x"}')

@@ -19,7 +19,7 @@ from ...messages import MessageSource, user_message
 from ...session.events import ApprovalPolicy
 from ..agents import inbox_of, session_of
 from .earlier import Earlier, earlier_of
-from .foresight import asked_of, foresee
+from .foresight import asked_of, foresee, waiting_of
 from .history import Histories
 from .question import Question, record_asked, record_decided
 from .records import (
@@ -315,11 +315,11 @@ class ApprovalService:
             can_be_remembered=self._remembering > 0,
         )
         return foresee(
-            request,
             never=self.policy(agent) == "never",
             remembered=self.histories.of(agent).recall(request),
             listeners=self._bus.listeners(APPROVAL_REQUEST, agent.scope),
             served=self._is_served(request),
+            waiting=waiting_of(self._context, agent, self._suspend_after),
         )
 
     def open_desk(self, scope: Scope | None) -> Callable[[], None]:
