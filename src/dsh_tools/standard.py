@@ -124,7 +124,6 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
         (CodeModePlugin(), None),
         (PromptHistoryPlugin(), None),
         (JobsPlugin(), settings.jobs),
-        (AgentsPlugin(), None),
     ):
         await ctx.plugin(plugin, plugin_config)
     for plugin, plugin_config in (
@@ -143,6 +142,8 @@ async def mount_standard(ctx: Context, config: StandardConfig | None = None) -> 
         await ctx.plugin(CallRecordPlugin())
     if settings.code_runtime is not None:
         await ctx.plugin(CodeRuntimePlugin(), settings.code_runtime)
+    # Last, because what is mounted last ends first: agents need all the others to end their turns in order.
+    await ctx.plugin(AgentsPlugin())
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from .turn import run_turn
 if TYPE_CHECKING:
     from ..kernel.context import Context
     from ..kernel.scope import Scope
+    from ..services import Approval
 
 __all__ = ["Agent", "AgentConfig", "TurnOutcome"]
 
@@ -134,17 +135,32 @@ class Agent:
                 session still waits.
             asyncio.CancelledError: the awaiting task was cancelled.
         """
+        self._pending = await self._to_resume()
+        self._wake()
+        return await self._until_idle(signal)
+
+    async def check_resume(self) -> None:
+        """Check that :meth:`resume` would go on, before anybody is asked about it; nothing is changed.
+
+        Raises:
+            SessionError: as :meth:`resume`.
+        """
+        await self._to_resume()
+
+    async def _to_resume(self) -> list[PendingCall]:
+        """Return the calls to go on with, if they can."""
+        self._require_waiting()
+        self._resuming = True
+        try:
+            return await pending_calls(self)
+        finally:
+            self._resuming = False
+
+    def _require_waiting(self) -> None:
         if self._driver is not None or self._resuming:
             raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
         if not self.is_waiting:
             raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
-        self._resuming = True
-        try:
-            self._pending = await pending_calls(self)
-        finally:
-            self._resuming = False
-        self._wake()
-        return await self._until_idle(signal)
 
     async def discard_waiting(self) -> None:
         """Give up the calls that wait for a person: each gets a result that says so, and the agent is free again.
@@ -152,10 +168,7 @@ class Agent:
         Raises:
             SessionError: ``NOT_WAITING``; ``AGENT_BUSY`` while a turn runs.
         """
-        if self._driver is not None or self._resuming:
-            raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
-        if not self.is_waiting:
-            raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
+        self._require_waiting()
         discard(self)
         await self.session.flush()
 
@@ -248,6 +261,8 @@ class Agent:
     def dispose(self) -> Awaitable[None]:
         """End the agent: cancel, drain, unwind the scope, detach the agent, detach its session (D15).
 
+        A turn that waits for a person and can be suspended is suspended instead of cancelled (D34).
+
         Every caller awaits the same end (D13), and nothing that cancels a caller stops it.
         """
         if self._ending is None:
@@ -255,7 +270,10 @@ class Agent:
         return asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        self.cancel("disposed")
+        # A turn that waits for a person waits on, for another process; what runs beside the question is waited for.
+        approval = cast("Approval | None", self.ctx.get("approval"))
+        if approval is None or not approval.suspend(self):
+            self.cancel("disposed")
         self.inbox.close()
         await self.idle()
         try:

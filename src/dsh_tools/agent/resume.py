@@ -20,6 +20,7 @@ from ..session import (
     OpenCall,
     OpenEnd,
     ParkedCall,
+    dispatches_since,
     record_call,
     record_dispatch,
     record_result,
@@ -29,6 +30,8 @@ from ..tools.registry import RESERVED_NAME
 from ..tools.result import ErrorInfo, ToolFailure, failure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..code_runtime import CodeRuntime
     from .agent import Agent
 
@@ -79,18 +82,47 @@ async def pending_calls(agent: Agent) -> list[PendingCall]:
     kept = await service.journal.load(log.id)
     found: list[PendingCall] = []
     refusals: list[str] = []
-    for call in OpenEnd(log.events).calls:
+    end = OpenEnd(log.events)
+    for call in end.calls:
         if call.call_seq is None:
             found.append(PendingCall(call.block))
             continue
         parked, run = kept.parked.get(call.call_seq), kept.runs.get(call.call_seq)
         untouched = call.question is not None or call.call_seq in kept.announced
-        result, changes = _standing(agent, call, parked, run, untouched=untouched)
+        lost = _lost(log.events, call.block.id, call.call_seq, parked, run, in_order=not end.interrupted)
+        result, changes = (None, [lost]) if lost else _standing(agent, call, parked, run, untouched=untouched)
         refusals += changes
         found.append(PendingCall(call.block, log.events[call.call_seq], parked, run, result))
     if refusals:
         raise SessionError(f"the turn cannot go on: {'; '.join(refusals)}", RESUME_REFUSED)
     return found
+
+
+def _lost(
+    events: Sequence[Event],
+    call_id: str,
+    call_seq: int,
+    parked: ParkedCall | None,
+    run: JournalRun | None,
+    *,
+    in_order: bool,
+) -> str | None:
+    """Say what the log knows of a call and the journal does not: it is gone, or one of an earlier time.
+
+    Going on from such a journal would do again what has been done. ``in_order`` says that the turn was not broken off
+    by the end of its process: then the journal has all that had begun.
+    """
+    prefix = f"{call_id}:code:"
+    logged = {key: event for key, event in dispatches_since(events, call_seq).items() if key.startswith(prefix)}
+    if run is None and (logged or (in_order and parked is None)):
+        return f'"{call_id}": its journal is not there; it is kept beside the store that the call began in'
+    ended = sum(event is None for event in logged.values())
+    known = 0 if run is None else sum(step.kind == "call" and step.state != "started" for step in run.steps)
+    if ended > known:
+        return (
+            f'"{call_id}": its journal is older than the session: {ended} of its calls have ended, and it has {known}'
+        )
+    return None
 
 
 def _standing(

@@ -55,7 +55,7 @@ def resume_session(
             raise ConfigError("--allow and --reject exclude each other")
         if reason is not None and not reject:
             raise ConfigError("--reason goes with --reject")
-        header = await _header(settings.with_store(store), session_id)
+        header = await _header(settings.with_store(store, read_only=True), session_id)
         is_demo = header.origin == WAITING_DEMO
         if not is_demo and model is None:
             raise ConfigError("say which model goes on: --model openai:NAME or anthropic:NAME")
@@ -70,8 +70,10 @@ def resume_session(
             if sys.stdin.isatty():
                 await ctx.plugin(TerminalApprovalPlugin(console))
             try:
-                await _answer(ctx, console, session_id, outcome, reason)
                 agent = await _agent(ctx, session_id, model, base_url)
+                # Before anybody answers: an answer that nothing can act on is of no use.
+                await agent.check_resume()
+                await _answer(ctx, console, session_id, outcome, reason)
                 return await _go_on(agent, console, store)
             except (ApprovalError, SessionError) as error:
                 typer.echo(f"dsh-tools: {session_id}: {error}", err=True)
@@ -121,7 +123,12 @@ def _show(console: Console, question: ApprovalAsked) -> None:
 
 
 async def _agent(ctx: Context, session_id: str, model: str | None, base_url: str | None) -> Agent:
-    log = await ctx.sessions.open(session_id, resume=True)
+    try:
+        log = await ctx.sessions.open(session_id, resume=True)
+    except SessionError as error:
+        if error.code != "SESSION_BUSY":
+            raise
+        raise SessionError("another process has it open, and may be going on with it", error.code) from error
     if not log.is_waiting:
         raise SessionError("it waits for nobody", "NOT_WAITING")
     if log.header.origin == WAITING_DEMO:

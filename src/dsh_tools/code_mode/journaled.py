@@ -98,6 +98,7 @@ class JournaledBridge(Bridge):
         self._to_tell: deque[JournalStep] = deque(told)
         self._told = len(told)
         self._clock = journal.started_at
+        self._still_since: float | None = None
         self._numbered = 0
         self._known: dict[int, _Step] = {}
         self._held: list[_Step] = []
@@ -274,8 +275,13 @@ class JournaledBridge(Bridge):
             self._open[step] = step.name
             self._lane.submit(step.call, step)
         else:
-            # Timers of the past go off at once, and still in their order.
-            timer = self._loop.call_at(self._loop.time() + step.due / 1000 - time.time(), self._timer_up, step)
+            # By the program's own clock, which stands still from one answer to the next, and while the program is
+            # suspended: timers go off in the order in which they are due there.
+            if self._still_since is None:
+                self._still_since = self._loop.time()
+            # A nanosecond for each step keeps those that are due at once in their order.
+            due = self._still_since + (step.due - self._clock) / 1000 + step.number * 1e-9
+            timer = self._loop.call_at(due, self._timer_up, step)
             self._timers.add(timer)
             step.answer.add_done_callback(partial(self._forget_timer, timer))
 
@@ -320,7 +326,7 @@ class JournaledBridge(Bridge):
 
     def _tell(self, step: _Step, settled: JournalStep) -> None:
         assert settled.at is not None
-        self._clock = settled.at
+        self._clock, self._still_since = settled.at, self._loop.time()
         if step.answer.done():
             return
         step.answer.at = settled.at

@@ -46,7 +46,7 @@ from .call_records import (
     WhatRan,
 )
 from .durability import DurabilityPlugin, checkpoint
-from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService
+from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService, dispatches_since
 from .events import Event, Replace, SessionHeader
 from .journal import Journal, JournalContents, JournalRun, ParkedCall, journal_of, new_run
 from .jsonl import dump_jsonl, load_jsonl, read_jsonl, write_jsonl
@@ -123,6 +123,7 @@ __all__ = [
     "WhatRan",
     "call_records",
     "checkpoint",
+    "dispatches_since",
     "dump_jsonl",
     "events",
     "journal_of",

@@ -208,6 +208,11 @@ class CallRecord(msgspec.Struct, frozen=True, eq=False):
             return NotImplemented
         return all(getattr(self, field) == getattr(other, field) for field in _COMPARED)
 
+    # A record without a generated comparison inherits a __ne__ that goes by identity.
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return NotImplemented if equal is NotImplemented else not equal
+
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 

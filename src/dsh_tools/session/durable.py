@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..kernel.context import Context
     from ..tools.execution import ToolExecution
 
-__all__ = ["RESUME_REFUSED", "DurableModelCall", "JournalPlugin", "JournalService"]
+__all__ = ["RESUME_REFUSED", "DurableModelCall", "JournalPlugin", "JournalService", "dispatches_since"]
 
 RESUME_REFUSED: Final = "RESUME_REFUSED"
 """The code of a resumption that is refused because something has changed; the session stays waiting."""

@@ -171,7 +171,13 @@ class Interrupted(msgspec.Struct, frozen=True, tag_field="kind", tag="interrupte
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="kind", tag="waiting", rename="camel"):
-    """The turn waits for a person and may be resumed by another process; repair leaves it alone (D34)."""
+    """The turn waits for a person and may be resumed by another process; repair leaves it alone (D34).
+
+    Parameters:
+        interrupted: True where the process died during the turn, and a later one has found that it can go on.
+    """
+
+    interrupted: bool | UnsetType = UNSET
 
 
 TurnEndReason: TypeAlias = Completed | Aborted | Blocked | Failed | MaxTokens | Interrupted | Waiting

@@ -67,6 +67,8 @@ class OpenEnd:
         self.step = 0
         self.step_open = False
         self.waiting = False
+        # The process of the turn that waits died; not everything that it had begun is in the journal.
+        self.interrupted = False
         self.calls: list[OpenCall] = []
         self.dispatches: list[OpenDispatch] = []
         self._carried = False
@@ -112,6 +114,7 @@ class OpenEnd:
         elif isinstance(record, TurnEnd):
             self.turn_open = self.step_open = False
             self.waiting = isinstance(record.reason, Waiting)
+            self.interrupted = isinstance(record.reason, Waiting) and record.reason.interrupted is True
             self._over = 0
             if not self.waiting:
                 self._forget()

@@ -76,7 +76,7 @@ def _close(tail: OpenEnd, keep: Collection[int], seq: int, time: int) -> list[Ev
         drafts.append(_result(call, tail.turn, max(step, 1), seq + len(drafts), time))
     if step_open:
         drafts.append(EventDraft(StepEnd.event_type, StepEnd(tail.turn, step), time=time))
-    reason = Waiting() if kept else Interrupted()
+    reason = Waiting(interrupted=True) if kept else Interrupted()
     drafts.append(EventDraft(TurnEnd.event_type, TurnEnd(tail.turn, reason), time=time))
     return drafts
 

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,20 @@ def test_a_rejection_and_its_reason_reach_the_program(project: Path) -> None:
     assert "not on a Friday" in done.stdout
 
 
+def test_nobody_is_asked_about_what_cannot_go_on(project: Path) -> None:
+    resume, _ = suspended(project)
+    journals = project.parent / "demo.sqlite.programs"
+    journals.rename(project.parent / "elsewhere")
+    refused = run(*resume, "--allow", cwd=project.parent)
+    assert refused.returncode == 1
+    assert "its journal is not there" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not [event for event in events(project, resume[2]) if event["type"] == "approval/decided"]
+    shutil.rmtree(journals, ignore_errors=True)
+    (project.parent / "elsewhere").rename(journals)
+    assert run(*resume, "--allow", cwd=project.parent).returncode == 0
+
+
 def test_of_two_processes_that_answer_at_once_one_wins_and_runs(project: Path) -> None:
     resume, _ = suspended(project)
     rivals = [
@@ -117,7 +132,7 @@ def test_of_two_processes_that_answer_at_once_one_wins_and_runs(project: Path) -
     assert sorted(status for _, _, status in ended) == [0, 1, 1], ended
     for _, errors, status in ended:
         if status:
-            assert re.search("answered already: (allowed-once|rejected)|has a writer|waits for nobody", errors), errors
+            assert re.search("answered already: (allowed-once|rejected)|another process has it open|waits for nobody", errors), errors
     log = events(project, resume[2])
     assert sum(event["type"] == "approval/decided" for event in log) == 1
     bash = [event for event in log if event["type"] == "tool/code-dispatch" and event["data"]["name"] == "bash"]

@@ -85,6 +85,10 @@ class Approval:
         """Answer a pending question; False where it is not pending any more. See :meth:`ApprovalService.answer`."""
         return self._service.answer(request_id, outcome, reason, remember, by=by, digest=digest)
 
+    def suspend(self, agent: AgentLike) -> bool:
+        """Suspend the calls of an agent that wait for an answer now; see :meth:`ApprovalService.suspend`."""
+        return self._service.suspend(agent)
+
     def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
         """Say what would come of asking about an execution; see :meth:`ApprovalService.foresee`."""
         return self._service.foresee(execution=execution, agent=agent)

@@ -303,6 +303,11 @@ class ApprovalService:
             raise ApprovalError(f"{_STALE.reason}; the question is put again", "STALE_ANSWER")
         return settled
 
+    def suspend(self, agent: AgentLike) -> bool:
+        """Suspend the calls of an agent that wait for an answer now, where they can be; say whether there were any."""
+        waiting = [one for one in self._pending.values() if one.request.agent is agent and one.may_be_suspended]
+        return any([question.settle(_SUSPENDED) for question in waiting])
+
     def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
         """Say what would come of asking about this execution, without asking anybody."""
         request = ApprovalRequest(
