@@ -26,6 +26,7 @@ _TYPESCRIPT = {
     "digests": "for (let i = 0; i < 3; i++) crypto.subtle.digest('SHA-256', new Uint8Array((3 - i) * 90000)).then(() => say(@, i));",
     "chance": "say(@, crypto.randomUUID(), ...crypto.getRandomValues(new Uint16Array(#)));",
     "time": "say(@, performance.now(), new Date().getMilliseconds(), Temporal.Now.instant(), new Event('x').timeStamp);",
+    "busy": "{ const t = performance.now(); while (performance.now() - t < #); say(@, performance.now()); }",
     "stack": "say(@, new Error('here').stack);",
     "handled later": "{ const lost = tools.fail(@); lost.catch(() => {}); await tools.echo(1); await lost.catch((e) => say(@, e.message)); }",
 }  # fmt: skip
@@ -43,6 +44,7 @@ _PYTHON = {
     "await asyncio.gather(*[inner(n) for n in range(#)])",
     "failing": "try:\n    await asyncio.gather(tools.echo(@), tools.fail(@), tools.echo(#))\nexcept ToolCallError as e:\n    say(@, e)",
     "chance": "say(@, random.Random().random(), random.sample(range(99), #), list({str(n) for n in range(9)}))",
+    "busy": "t = time.monotonic()\nwhile time.monotonic() - t < # * 0.001:\n    pass\nsay(@, time.time_ns())",
     "time": "say(@, time.monotonic(), datetime.datetime.now(), datetime.date.today(), time.ctime())",
 }  # fmt: skip
 _TYPESCRIPT_FRAME = """

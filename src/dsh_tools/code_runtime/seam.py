@@ -51,7 +51,7 @@ class HostAnswer(asyncio.Future[JsonValue]):
     function has returned, behind all that was answered meanwhile. ``receiver`` belongs to the runtime.
 
     ``at`` is for deterministic programs: set it before the answer, and the program's clock shows that time
-    from the answer on, in milliseconds since the epoch; None leaves the clock alone.
+    from the answer on, in milliseconds since the epoch, unless it shows a later one; None leaves it alone.
     """
 
     receiver: Callable[[HostAnswer], object] | None = None
@@ -109,17 +109,18 @@ class Determinism:
     """What a program needs to take the same path whenever it gets the same answers in the same order.
 
     Each answer of the host, to a call or to a timer, is a step of its own: the program gets the next one
-    only when it has done all it can. Its clock stands still between them, its random numbers come from
-    the seed, and what would let the outside decide is not there. So the order of the answers, their
-    values and their times are all that a second run must repeat; the calls come in the same order, timers
-    among them, and so do the logs and the end. Host functions must not raise before they have returned an
-    awaitable: such a rejection has no place among the answers.
+    only when it has done all it can. Between them only being read moves its clock on, a little each time;
+    its random numbers come from the seed, and what would let the outside decide is not there. So the order
+    of the answers, their values and their times are all that a second run must repeat; the calls come in the
+    same order, timers among them, and so do the logs and the end. Host functions must not raise before they
+    have returned an awaitable: such a rejection has no place among the answers.
 
     Parameters:
         seed: where random numbers come from; hexadecimal digits.
         started_at: what the clock shows at first, in milliseconds since the epoch. It never goes back.
         sleep: called for each timer with its milliseconds, in order with the calls of host functions; the
-            host answers when the time is up, with whatever value. A timer that the program clears has its
+            host answers when the time is up, with whatever value. The clock then shows the timer's end at
+            least, since the host has not seen it being read. A timer that the program clears has its
             answer cancelled, and one that is answered all the same is ignored, its time included.
     """
 

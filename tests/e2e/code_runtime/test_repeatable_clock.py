@@ -42,12 +42,16 @@ DAY = 86_400_000
     ],
 )
 async def test_every_clock_of_typescript_is_the_hosts(deno: DenoRuntime, reading: str):
-    # D34: the start's time, then that of the last answer; None and the past change nothing
+    # D34: the start's time, then that of the last answer; None and the past change nothing, a reading 0.01 ms
     program = (
         f"const t = [{reading}];\nfor (let i = 0; i < 3; i++) {{ await tools.echo(i); t.push({reading}); }}\nreturn t;"
     )
     result = await run_answered(deno, program, (0, DAY), (1, None), (2, 5000))
-    assert result == CodeRunResult([], [START, START + DAY, START + DAY, START + DAY])
+    fraction = 0.01 if "performance" in reading else 0
+    later = START + DAY
+    assert result == CodeRunResult(
+        [], [START, later, pytest.approx(later + fraction, 0, 1e-3), pytest.approx(later + 2 * fraction, 0, 1e-3)]
+    )
 
 
 async def test_formatting_no_date_formats_the_hosts_time(deno: DenoRuntime):
@@ -81,14 +85,73 @@ async def test_every_clock_of_python_is_the_hosts(monty: MontyRuntime, reading: 
         f"for i in range(3):\n    await tools.echo(i)\n    t.append({reading})\nreturn t"
     )
     result = await run_answered(monty, program, (0, DAY), (1, None), (2, 5000))
+    # The first reading is the one of `start`; each moves the clock on by 0.1 ms.
     later = (START + DAY) / 1000
-    assert result == CodeRunResult([], [START / 1000, later, later, later])
+    shown = [START / 1000 + 1e-4, later, later + 1e-4, later + 2e-4]
+    assert result == CodeRunResult([], [pytest.approx(time, 0, 1e-6) for time in shown])
 
 
 async def test_dates_of_python_are_the_hosts(monty: MontyRuntime):
     program = "import datetime, time\nawait tools.echo(0)\nreturn [str(datetime.date.today()), time.strftime('%Y-%m-%d %H:%M')]"
     shown = datetime.fromtimestamp((START + DAY) / 1000, UTC)
     assert (await run_answered(monty, program, (0, DAY))).value == [str(shown.date()), shown.strftime("%Y-%m-%d %H:%M")]
+
+
+BUSY = {
+    "typescript": """
+const [t, p] = [Date.now(), performance.now()];
+while (Date.now() - t < 30);
+const seen = [Date.now() - t, Math.round(100 * (performance.now() - p)), Number.isInteger(Date.now())];
+await tools.echo(0);
+return [...seen, Date.now() - t, await tools.echo(1), Date.now() - t];
+""",
+    "python": """
+import time
+t, p = time.time(), time.perf_counter()
+while time.time() - t < 0.03: pass
+seen = [round(1000 * (time.time() - t)), round(10_000 * (time.perf_counter() - p)), True]
+await tools.echo(0)
+return [*seen, round(1000 * (time.time() - t)), await tools.echo(1), round(1000 * (time.time() - t))]
+""",
+}
+
+
+async def test_a_busy_wait_ends_because_it_reads_the_clock(runtime: CodeRuntime):
+    # D34: the number of readings decides; an answer's time counts where it is later, and the past never
+    result = await run_answered(runtime, BUSY[runtime.language], (0, 7), (1, 70))
+    hundredths = 3000 if runtime.language == "typescript" else 300
+    assert result.error is None
+    assert isinstance(result.value, list)
+    assert result.value[0] == 30 and result.value[2:] == [True, 30, 1, 70]
+    assert hundredths <= result.value[1] <= hundredths + 5  # type: ignore[operator]
+
+
+async def test_no_sleep_is_shorter_than_it_was_to_be(runtime: CodeRuntime):
+    # D34: the host counts from the last answer, the program from its last reading
+    programs = {
+        "typescript": """
+const t = Date.now();
+while (Date.now() - t < 20);
+const before = performance.now();
+await new Promise((wake) => setTimeout(wake, 50));
+return performance.now() - before >= 50 && Date.now() - t;
+""",
+        "python": """
+import asyncio, time
+t = time.time()
+while time.time() - t < 0.02: pass
+before = time.perf_counter()
+await asyncio.sleep(0.05)
+return time.perf_counter() - before >= 0.05 and int(1000 * (time.time() - t))
+""",
+    }
+    assert (await run_answered(runtime, programs[runtime.language], (0, 50))).value == 70
+    assert (await run_answered(runtime, programs[runtime.language], (0, 90))).value == 90
+
+
+async def test_an_event_has_one_time(deno: DenoRuntime):
+    program = "const e = new Event('x'); performance.now(); return [e.timeStamp, e.timeStamp, new Event('y').timeStamp]"
+    assert (await run_answered(deno, program)).value == [0.01, 0.01, 0.02]
 
 
 # ── chance ────────────────────────────────────────────────────────────────────

@@ -141,10 +141,14 @@ def test_a_moment_answers_for_time_and_chance_only():
     clock.move(START)
     at = datetime.fromtimestamp((START + 90_000_500) / 1000, UTC)
     zone = timezone(timedelta(hours=-5))
+    # Each reading moves the clock on by 0.1 ms
+    tick = timedelta(microseconds=100)
     assert clock.answer("time.time", ("time.monotonic",)) == {"return_value": 90_000.5}
     assert clock.answer("date.today", ()) == {"return_value": at.date()}
-    assert clock.answer("datetime.now", (None,)) == {"return_value": at.replace(tzinfo=None)}
-    assert clock.answer("datetime.now", (zone,)) == {"return_value": at.astimezone(zone)}
+    assert clock.answer("datetime.now", (None,)) == {"return_value": (at + 2 * tick).replace(tzinfo=None)}
+    assert clock.answer("datetime.now", (zone,)) == {"return_value": (at + 3 * tick).astimezone(zone)}
+    clock.move(START + 90_000_501)
+    assert clock.answer("time.time", ("time.time",)) == {"return_value": (START + 90_000_501) / 1000}
     for function, arguments in (("os.urandom", (4,)), ("os.getenv", ("A", None)), ("import", ("uuid",))):
         assert clock.answer(function, arguments) is None
 

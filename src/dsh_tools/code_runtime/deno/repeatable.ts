@@ -32,6 +32,8 @@ interface Worker {
 /** How many timers may run at once; each costs the host memory. */
 const MOST_TIMERS = 10_000;
 const LONGEST_TIMER = 2 ** 31 - 1;
+/** What the clock counts: 0.01 ms, one for each reading. Whole numbers, so that nothing is lost in adding. */
+const TICKS = 100;
 
 // ── steps ─────────────────────────────────────────────────────────────────────
 /** A queue in the order of arrival; an array's methods are the program's to change. */
@@ -166,8 +168,24 @@ function makeSubtle(defer: any): object {
 }
 
 // ── the clock ─────────────────────────────────────────────────────────────────
-function replaceClock(now: () => number): void {
-  const [start, RealDate] = [now(), Date];
+/** A clock that stands still but for being read, so that a loop that waits for a time to come sees it come. */
+function makeClock(startedAt: number) {
+  let ticks = startedAt * TICKS;
+  return bare({
+    /** Read the clock in ticks, and move it on by one. */
+    read: () => ticks++,
+    /** Return the time in ticks, which moves nothing. */
+    ticks: () => ticks,
+    /** Show a time, unless it is an earlier one. */
+    move(to: number) {
+      if (to > ticks) ticks = to;
+    },
+  });
+}
+
+function replaceClock(read: () => number, startedAt: number): void {
+  const RealDate = Date;
+  const now = () => floor(read() / TICKS);
   const dateText = uncurry(RealDate.prototype.toString);
   const ProgramDate: any = function (...parts: any[]) {
     if (new.target === undefined) return dateText(new RealDate(now()));
@@ -178,10 +196,19 @@ function replaceClock(now: () => number): void {
   define(RealDate.prototype, "constructor", ProgramDate, false);
   define(globalThis, "Date", ProgramDate, false);
 
-  const passed = () => now() - start;
-  const clock = freeze({ timeOrigin: start, now: passed, toJSON: () => ({ timeOrigin: start }) });
+  const passed = () => (read() - startedAt * TICKS) / TICKS;
+  const clock = freeze({ timeOrigin: startedAt, now: passed, toJSON: () => ({ timeOrigin: startedAt }) });
   define(globalThis, "performance", clock, false);
-  defineProperty(Event.prototype, "timeStamp", { get: passed });
+  const stamps = new WeakMap();
+  const [stampOf, setStamp] = methods(WeakMap.prototype, "get", "set");
+  defineProperty(Event.prototype, "timeStamp", {
+    get() {
+      // An event has one time, however often it is asked for.
+      const stamp = stampOf(stamps, this) ?? passed();
+      setStamp(stamps, this, stamp);
+      return stamp;
+    },
+  });
 
   const format = Intl.DateTimeFormat.prototype;
   const formatOf = uncurry(getOwnPropertyDescriptor(format, "format")!.get);
@@ -214,13 +241,14 @@ function replaceTemporal(now: () => number): void {
 
 // ── timers ────────────────────────────────────────────────────────────────────
 /** Timers that the host answers; returns what takes an answer, and how many run. */
-function replaceTimers(worker: Worker, moveClock: (at: number | null) => void) {
+function replaceTimers(worker: Worker, clock: ReturnType<typeof makeClock>) {
   // By the number of the request and by what the program calls the timer.
   const [requests, timers] = [new Map(), new Map()];
   const [ErrorOfType, ErrorOfRange, ExceptionClass] = [TypeError, RangeError, DOMException];
   let [last, count] = [0, 0];
   const arm = (timer: any) => {
     timer.request = worker.number();
+    timer.due = clock.ticks() + timer.milliseconds * TICKS;
     mapSet(requests, timer.request, timer);
     worker.post('{"t":"sleep","id":' + timer.request + ',"ms":' + timer.milliseconds + "}");
     worker.listen();
@@ -232,7 +260,7 @@ function replaceTimers(worker: Worker, moveClock: (at: number | null) => void) {
   const begin = (action: any, milliseconds: number, again: boolean): number => {
     if (count >= MOST_TIMERS) throw new ErrorOfRange("more than " + MOST_TIMERS + " timers at once");
     count += 1;
-    const timer = bare({ name: ++last, request: 0, action, milliseconds, again });
+    const timer = bare({ name: ++last, request: 0, due: 0, action, milliseconds, again });
     mapSet(timers, timer.name, timer);
     arm(timer);
     return timer.name;
@@ -240,7 +268,11 @@ function replaceTimers(worker: Worker, moveClock: (at: number | null) => void) {
   const fire = (request: number, at: number | null): boolean => {
     const timer = mapGet(requests, request);
     if (timer === undefined) return false;
-    moveClock(at);
+    if (at !== null) {
+      clock.move(at * TICKS);
+      // The host has not seen the clock being read; for the program no timer goes off before its time.
+      clock.move(timer.due);
+    }
     mapDelete(requests, request);
     if (!timer.again) disarm(timer);
     try {
@@ -313,13 +345,13 @@ export interface Repeatable {
 
 /** Replace what is not repeatable; to be called just before the program starts. */
 export function makeRepeatable(worker: Worker, key: string, startedAt: number): Repeatable {
-  let clock = startedAt;
+  const clock = makeClock(startedAt);
   const moveClock = (at: number | null) => {
-    if (at !== null && at > clock) clock = at;
+    if (at !== null) clock.move(at * TICKS);
   };
   const { step, defer, working } = makeSteps(worker);
-  const { fire, count } = replaceTimers(worker, moveClock);
-  replaceClock(() => clock);
+  const { fire, count } = replaceTimers(worker, clock);
+  replaceClock(clock.read, startedAt);
   replaceChance(makeRandom(key), defer);
   replaceStacks();
   // Garbage is collected when the engine likes, and other threads end when they like.

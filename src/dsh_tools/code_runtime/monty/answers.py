@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .moment import Moment
 
-__all__ = ["Answers", "OrderedAnswers", "Settled", "StuckError"]
+if TYPE_CHECKING:
+    from ..run import Run
+
+__all__ = ["NOTHING", "Answers", "OrderedAnswers", "Settled", "StuckError"]
 
 _CALLS_IN_FLIGHT = 512
 
 Settled: TypeAlias = "dict[str, Any]"
 """What the interpreter resumes a call with: a value, or an exception."""
+
+NOTHING: Settled = {"return_value": None}
+"""The answer to a sleep."""
 
 
 class StuckError(Exception):
@@ -37,7 +43,7 @@ class Answers:
         """Take an answer that the host has nothing to do with."""
         self.put(call_id, answer, None)
 
-    def put(self, call_id: int, answer: Settled, at: int | None) -> None:
+    def put(self, call_id: int, answer: Settled, at: float | None) -> None:
         """Take an answer of the host. The time is for repeatable programs."""
         self._open.discard(call_id)
         self._ready[call_id] = answer
@@ -75,17 +81,23 @@ class OrderedAnswers(Answers):
     def __init__(self, moment: Moment) -> None:
         super().__init__()
         self._moment = moment
-        self._arrived: deque[tuple[int, Settled, int | None]] = deque()
+        self._arrived: deque[tuple[int, Settled, float | None]] = deque()
 
     def refuse(self, call_id: int, answer: Settled) -> None:
         """Take an answer that the host has nothing to do with: its place is that of its call."""
         self._open.discard(call_id)
         self._ready[call_id] = answer
 
-    def put(self, call_id: int, answer: Settled, at: int | None) -> None:
+    def put(self, call_id: int, answer: Settled, at: float | None) -> None:
         """Take an answer of the host, with the time to show from when the program has it."""
         self._arrived.append((call_id, answer, at))
         self._news.set()
+
+    def sleep(self, call_id: int, milliseconds: float, run: Run) -> None:
+        """Let the host answer when the time is up. It has not seen the clock being read; no sleep is short for that."""
+        due = self._moment.after(milliseconds)
+        self.begin(call_id)
+        run.sleep(milliseconds, lambda at: self.put(call_id, NOTHING, None if at is None else max(at, due)))
 
     async def wait_for_room(self) -> None:
         """Wait until one call more may be under way; answers taken meanwhile are the next to be handed over."""

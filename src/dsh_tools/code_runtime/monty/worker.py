@@ -19,7 +19,7 @@ from ..pool import WorkerStartError, outlast
 from ..protocol import LONGEST_SLEEP
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
-from .answers import Answers, OrderedAnswers, Settled, StuckError
+from .answers import NOTHING, Answers, OrderedAnswers, Settled, StuckError
 from .failures import crash_error, end_error, failure_of, start_error
 from .moment import REPEATABLE_POLICY, Moment
 from .prelude import HOST_CALL, PRELUDE
@@ -53,7 +53,6 @@ _NO_LIMIT = 2**31 - 1
 _INVALID_OUTPUT = CodeRunError("invalid-output", "program completion must be lossless JSON")
 _LOSSY_RESULT = "binding resolution must be lossless JSON"
 _LOSSY_ARGUMENTS = "binding arguments must be lossless JSON"
-_NOTHING: Settled = {"return_value": None}
 _FAULTS = {
     "lossy": _LOSSY_ARGUMENTS,
     "large": f"binding arguments exceed {ARGUMENT_CHARACTERS} characters",
@@ -202,8 +201,7 @@ class MontyWorker:
         answers = self._answers
         if isinstance(answers, OrderedAnswers):
             await answers.wait_for_room()
-            answers.begin(step.call_id)
-            run.sleep(_milliseconds(seconds), lambda at: answers.put(step.call_id, _NOTHING, at))
+            answers.sleep(step.call_id, _milliseconds(seconds), run)
             if name == "time.sleep":
                 await answers.wait_for(step.call_id)
                 return await step.resume({"return_value": None})
@@ -217,7 +215,7 @@ class MontyWorker:
 
     async def _sleep(self, call_id: int, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._answers.put(call_id, _NOTHING, None)
+        self._answers.put(call_id, NOTHING, None)
 
     async def _call(self, step: AsyncFunctionSnapshot, run: Run) -> Any:
         name = step.function_name
