@@ -121,6 +121,8 @@ class Coverage:
 
     def report(self) -> str:
         """Return a line for each rule: how many cases it decided, or why it decided none."""
+        if not self.rules:
+            return "no rule was seen: there was no case, or no policy is mounted where the calls are made"
         lines: list[str] = []
         for rule, count in self.rules.items():
             outweighed = ", matched but always outweighed" if rule in self.matched else ""
@@ -129,12 +131,12 @@ class Coverage:
         return "\n".join([*lines, f"{covered} of {len(self.rules)} rules covered"])
 
     def require_all(self) -> None:
-        """Raise unless every rule decided about some case.
+        """Raise unless there are rules, and every one of them decided about some case.
 
         Raises:
-            AssertionError: the report, which says which did not.
+            AssertionError: the report, which says which did not; or that no rule was in force at all.
         """
-        if self.uncovered:
+        if self.uncovered or not self.rules:
             raise AssertionError(self.report())
 
 

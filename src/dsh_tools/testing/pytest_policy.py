@@ -5,7 +5,8 @@ Name it in a ``conftest.py``::
     pytest_plugins = ["dsh_tools.testing.pytest_policy"]
 
 ``policy_check`` is ``assert_verdicts``, and collects what all tests of the run cover. With ``--policy-coverage`` the
-run ends with a report on every rule; with ``--require-policy-coverage`` it fails if some rule decided about no case.
+run ends with a report on every rule; with ``--require-policy-coverage`` it fails if some rule decided about no case,
+or if no rule was seen at all.
 """
 
 from __future__ import annotations
@@ -60,15 +61,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run where rules are required to be covered, and are not."""
-    uncovered = session.config.stash[_COVERAGE].uncovered
-    if uncovered and session.config.getoption("--require-policy-coverage") and session.exitstatus == 0:
+    coverage = session.config.stash[_COVERAGE]
+    if (
+        (coverage.uncovered or not coverage.rules)
+        and session.config.getoption("--require-policy-coverage")
+        and session.exitstatus == 0
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the report."""
     coverage = config.stash[_COVERAGE]
-    wanted = config.getoption("--policy-coverage") or config.getoption("--require-policy-coverage")
-    if wanted and coverage.rules:
+    if config.getoption("--policy-coverage") or config.getoption("--require-policy-coverage"):
         terminalreporter.section("policy rules")
         terminalreporter.write_line(coverage.report())

@@ -129,6 +129,14 @@ async def test_all_covered(no_leaks: None):
         (await assert_verdicts(ctx, [("bash", {"command": "x"}, "ask")])).require_all()
 
 
+@pytest.mark.parametrize(("rules", "table"), [([], [("bash", {"command": "x"}, "allow")]), ([{"action": "ask"}], [])])
+async def test_without_a_rule_nothing_is_covered(rules: list[Any], table: list[Any], no_leaks: None):
+    async with open_setup(PolicySetup(tools=[bash], rules=rules)) as ctx:
+        coverage = await assert_verdicts(ctx, table)
+    with pytest.raises(AssertionError, match="no rule was seen"):
+        coverage.require_all()
+
+
 # ── denials ────────────────────────────────────────────────────────────────────
 
 CALLS = [("bash", {"command": command}) for command in ("git push", "rm x", "sudo rm x", "sudo ls", "git log")]
@@ -261,6 +269,10 @@ def test_the_fixture_collects_what_a_run_covers(pytester: pytest.Pytester, monke
     required = pytester.runpytest_subprocess("--require-policy-coverage")
     required.assert_outcomes(passed=1)
     assert required.ret == 1
+    pytester.makepyfile("def test_other(): pass")
+    unseen = pytester.runpytest_subprocess("--require-policy-coverage")
+    assert unseen.ret == 1
+    unseen.stdout.fnmatch_lines(["*no rule was seen*"])
     pytester.makepyfile(TESTS + DELETING)
     complete = pytester.runpytest_subprocess("--require-policy-coverage")
     complete.assert_outcomes(passed=2)
