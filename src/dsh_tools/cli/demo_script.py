@@ -61,10 +61,12 @@ def _read_three(request: ModelRequest, root: Path) -> ScriptedStep:
 def _sum_up(request: ModelRequest) -> ScriptedStep:
     results = _results(request)
     listed = len(results[0].splitlines())
-    failed = sum(text.startswith("Error: ") for text in results)
+    failed = [text.startswith("Error: ") for text in results]
+    # The last but one is the call about which a person was asked.
+    why, allowed = (", one that a person did not allow", "") if failed[-2] else ("", ", and a person allowed one")
     return say(
-        f"I made {len(results)} calls: {listed} lines of listing came back, {failed} calls did not go through "
-        "(one by policy, one by its time limit), and a person allowed one. Nothing was changed."
+        f"I made {len(results)} calls: {listed} lines of listing came back, {sum(failed)} calls did not go through "
+        f"(one by policy{why}, one by its time limit){allowed}. Nothing was changed."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import sqlite3
 import subprocess
@@ -78,6 +79,35 @@ def test_the_demo_shows_what_it_promises(folder: Path, tmp_path: Path) -> None:
     assert (folder / "build" / "out.txt").exists()
     for said in ("a person was asked about bash", "when the calls ran", "█", "dsh-tools session show"):
         assert said in done.stdout
+    assert "2 calls did not go through (one by policy, one by its time limit), and a person allowed one." in done.stdout
+
+
+def test_the_closing_text_knows_that_the_person_said_no(folder: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(COMMAND), "demo", "--folder", str(folder), "--store", str(tmp_path / "demo.sqlite")],
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    try:
+        # What is typed before the question is not an answer to it.
+        assert process.stdout is not None
+        while "yes, this once" not in (line := process.stdout.readline()):
+            assert line, process.communicate()
+        os.write(ours, b"n\n")
+        shown, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert process.returncode == 0, errors
+    assert "(one by policy, one that a person did not allow, one by its time limit). Nothing was changed." in shown
+    assert "a person allowed one" not in shown
 
 
 def test_the_session_is_shown_again_without_running_anything(folder: Path, tmp_path: Path) -> None:
