@@ -34,7 +34,7 @@ MISSING = "no-such-file.md"
 MOST = 8
 
 PROGRAM = f"""\
-// Two searches that only read: both at once.
+// Two searches, asked for together.
 const [{{ paths }}, {{ matches }}] = await Promise.all([
   tools.glob({{ pattern: "**/*" }}),
   tools.grep({{ pattern: {to_json_text(PATTERN)} }}),
@@ -45,7 +45,7 @@ const most = Object.entries(mentions).sort(([, a], [, b]) => b - a).slice(0, {MO
 const found = Object.keys(mentions).length;
 console.log(`${{paths.length}} files; ${{found}} mention tests, ${{matches.length}} times in all`);
 
-// Then as many reads at once. One file is not there, which is no reason to stop.
+// Reads may overlap: all at once. One file is not there, which is no reason to stop.
 return await Promise.all([...most, ["{MISSING}", 0] as const].map(async ([path, count]) => {{
   try {{
     const {{ totalLines }} = await tools.read({{ file_path: path, limit: 1 }});
