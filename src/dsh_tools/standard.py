@@ -11,7 +11,7 @@ import pydantic
 from .agent import AgentsPlugin
 from .code_mode import CodeModePlugin
 from .code_runtime import CodeRuntimeConfig, CodeRuntimePlugin
-from .kernel import Context, create_context
+from .kernel import Context, config_error, create_context
 from .pipeline import ToolsConfig, ToolsPlugin
 from .services import (
     ApprovalConfig,
@@ -160,9 +160,12 @@ async def standard(config: StandardConfig | None = None, **settings: Any) -> Asy
         settings: or as keywords, each a plugin's config as a mapping.
 
     Raises:
-        ValidationError: a setting is wrong or unknown.
+        ConfigError: a setting is wrong or unknown; the text has a line ``key: what is wrong`` for each.
     """
-    chosen = StandardConfig.model_validate(settings) if config is None else config
+    try:
+        chosen = StandardConfig.model_validate(settings) if config is None else config
+    except pydantic.ValidationError as error:
+        raise config_error(error, StandardConfig) from error
     async with create_context() as ctx:
         await mount_standard(ctx, chosen)
         yield ctx

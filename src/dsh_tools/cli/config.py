@@ -23,6 +23,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ..errors import ConfigError
+from ..kernel import fault_key, fault_text
 from ..session import SessionsConfig
 from ..standard import StandardConfig
 
@@ -44,13 +45,18 @@ class PluginEntry(pydantic.BaseModel):
         """Note which file, and which of its plugins, this entry is, for its errors."""
         self._source = path, document, index
 
-    def config_error(self, error: pydantic.ValidationError) -> ConfigError:
-        """Return the error for a config that the plugin refuses: a line for each fault, with its place in the file."""
-        return ConfigError("\n".join(self._fault(fault) for fault in error.errors()))
+    def config_error(self, error: pydantic.ValidationError, model: object = None) -> ConfigError:
+        """Return the error for a config that the plugin refuses: a line for each fault, with its place in the file.
 
-    def _fault(self, fault: Any) -> str:
+        Parameters:
+            error: what is wrong with it.
+            model: the plugin's ``Config``, which knows the right keys.
+        """
+        return ConfigError("\n".join(self._fault(fault, model) for fault in error.errors()))
+
+    def _fault(self, fault: Any, model: object) -> str:
         location: Sequence[str | int] = ("config", *fault["loc"])
-        said = f"plugin {self.use}: {_key(location)}: {_text(fault)}"
+        said = f"plugin {self.use}: {fault_key(location)}: {fault_text(fault, model)}"
         if self._source is None:
             return said
         path, document, index = self._source
@@ -135,23 +141,8 @@ def _parse(text: str) -> Any:
 
 def _fault(path: Path, document: Any, fault: Any) -> str:
     location: Sequence[str | int] = fault["loc"]
-    return f"{path}:{_line_of(document, location)}: {_key(location) or '(the file)'}: {_text(fault)}"
-
-
-def _key(location: Iterable[str | int]) -> str:
-    return ".".join(str(part) for part in location)
-
-
-def _text(fault: Any) -> str:
-    """Say what is wrong, in the words of somebody who writes YAML."""
-    kind = fault["type"]
-    if kind == "extra_forbidden":
-        return "unknown key"
-    if kind in ("model_type", "dict_type"):
-        return "must be a mapping of settings"
-    if kind == "list_type":
-        return "must be a list"
-    return str(fault["msg"]).removeprefix("Value error, ")
+    key = fault_key(location) or "(the file)"
+    return f"{path}:{_line_of(document, location)}: {key}: {fault_text(fault, CommandConfig)}"
 
 
 def _line_of(document: Any, location: Iterable[str | int]) -> int:

@@ -53,7 +53,7 @@ async def open_app(config: CommandConfig, *, mount_plugins: bool = True) -> Asyn
                     else:
                         await ctx.plugin(found, entry.config)
                 except pydantic.ValidationError as error:
-                    raise entry.config_error(error) from error
+                    raise entry.config_error(error, getattr(found, "Config", None)) from error
                 except (TypeError, HarnessError) as error:
                     raise ConfigError(f"plugin {entry.use}: {error}") from error
         yield ctx

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .abort import MAX_TIMEOUT_SECONDS, NEVER, AbortController, AbortSignal, CancelScope
 from .completion import Completion
+from .config_faults import config_error, fault_key, fault_text
 from .context import Context, ContextBound, create_context
 from .effect import Cleanup, Disposer, EffectBody
 from .hooks import (
@@ -60,9 +61,12 @@ __all__ = [
     "ServiceKey",
     "WaterfallHook",
     "WaterfallListener",
+    "config_error",
     "create_context",
     "effect_free",
     "effects_of",
+    "fault_key",
+    "fault_text",
     "hands_on",
     "run_waterfall",
 ]

@@ -180,7 +180,9 @@ def test_a_question_needs_somebody_to_answer_it(home: Path) -> None:
     ("text", "says"),
     [
         ("tools:\n  mode: natve\n", "bad.yaml:2: tools.mode: Input should be 'native', 'code' or 'both'"),
-        ("\nnonsense: 1\n", "bad.yaml:2: nonsense: unknown key"),
+        ("\nnonsense: 1\n", "bad.yaml:2: nonsense: unknown key; known are tools, sessions, call_records, journal, "),
+        ("\ntols: {}\n", "bad.yaml:2: tols: unknown key; did you mean tools?\n"),
+        ("policy: {rules: [{action: deny, tol: x}]}\n", "policy.rules.0.tol: unknown key; did you mean tool?\n"),
         ("plugins:\n- a\n- {use: 5}\n", "bad.yaml:3: plugins.1.use: "),
         ("tools: [\n", "bad.yaml:2: is not YAML: "),
         ("- 1\n", "bad.yaml:1: must be a mapping"),
@@ -194,7 +196,7 @@ def test_a_question_needs_somebody_to_answer_it(home: Path) -> None:
         ("plugins: [math]\n", "plugin math: the module has neither apply nor tool definitions"),
         (
             "plugins:\n- mine\n- use: dsh_tools.toolkits.files:FilesPlugin\n  config:\n    rot: x\n",
-            "bad.yaml:5: plugin dsh_tools.toolkits.files:FilesPlugin: config.rot: unknown key\n",
+            "bad.yaml:5: plugin dsh_tools.toolkits.files:FilesPlugin: config.rot: unknown key; did you mean root?\n",
         ),
     ],
 )
