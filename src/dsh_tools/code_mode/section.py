@@ -53,7 +53,8 @@ Python function, in which top-level `await` and `return` work. Every tool below 
 
 - Call `await tools.name(args)`. Where the name is not an identifier, is reserved, or begins with an underscore, call \
 `await tools["odd-name"](args)`.
-- `args` is one plain dict of lossless JSON: no NaN, no tuples, sets, bytes or objects, and string keys only.
+- `args` is one plain dict, never keyword arguments. It is lossless JSON: no NaN, no tuples, sets, bytes or objects, \
+and string keys only.
 - A call that fails or is refused raises `ToolCallError`: `toolName` says which tool, `str(error)` says why. Catch it \
 where the program can go on without that call.
 - Start independent calls that only read together: `import asyncio`, then `await asyncio.gather(...)`. Calls that \

@@ -122,7 +122,7 @@ print("é😀")
         ("EchoArgs(a=1)", ["NameError: name 'EchoArgs' is not defined"]),
         ("tools.missing({})", ["AttributeError", "missing"]),
         ("await tools['missing']({})", ["KeyError", "missing"]),
-        ("await tools.echo()", ["TypeError", "missing 1 required positional argument"]),
+        ("await tools.echo()", ["TypeError", "takes its arguments as one dict"]),
         ("assert 1 == 2", ["AssertionError"]),
         ("def f(n):\n    return f(n + 1)\nf(0)", ["RecursionError", "more frames"]),
         ("await tools.fail({})", ["line 1", "ToolCallError: deliberate failure"]),
@@ -205,6 +205,69 @@ async def test_lone_surrogates_are_refused_where_they_cannot_be(python: RunProgr
     host.fail = failing  # type: ignore[method-assign]
     caught = await python("try:\n    await tools.fail({})\nexcept ToolCallError as e:\n    return str(e)")
     assert caught.value == "bad \\ud800 text"
+
+
+CAUGHT = "try:\n    await tools.fail({})\nexcept Exception as e:\n    return "
+
+
+@pytest.mark.parametrize(
+    ("shown", "value"),
+    [
+        ("type(e).__name__", "ToolCallError"),
+        ("ToolCallError.__name__", "ToolCallError"),
+        ("f'{type(e).__name__}: {e}'", "ToolCallError: deliberate failure"),
+        ("repr(e)", "ToolCallError('deliberate failure')"),
+        ("f'{e!r:>40}'", "     ToolCallError('deliberate failure')"),
+        ("list(map(repr, [e, 'e', 1]))", ["ToolCallError('deliberate failure')", "'e'", "1"]),
+        ("repr(type(e))", "<class 'ToolCallError'>"),
+        ("[type(error).__name__ + repr(error) for error in [ValueError('a')]]", ["ValueErrorValueError('a')"]),
+        ("[type(x).__name__ for x in [1, tools, [], ToolCallError('mine')]][:3:2]", ["int", "list"]),
+        ("repr(ToolCallError('mine'))", "ToolCallError('mine')"),
+    ],
+)
+async def test_a_failure_is_called_what_the_program_calls_it(python: RunProgram, shown: str, value: Any):
+    # CODE-137, 188
+    result = await python(CAUGHT + shown)
+    assert (result.value, result.error) == (value, None)
+
+
+async def test_an_uncaught_failure_is_shown_with_the_programs_own_line(python: RunProgram):
+    # CODE-169
+    result = await python(CAUGHT + "f'{type(e).__name__} {e!r}' + e.message  # toolName")
+    assert result.error is not None
+    assert result.error.message == (
+        "Traceback (most recent call last):\n"
+        '  File "program.py", line 4, in <program>\n'
+        "    return f'{type(e).__name__} {e!r}' + e.message  # toolName\n"
+        "AttributeError: 'ToolCallError' object has no attribute 'message'"
+    )
+    nameless = await python("def f(): pass\nreturn f.__name__")
+    assert nameless.error is not None
+    assert nameless.error.message.endswith(
+        "    return f.__name__\nAttributeError: 'function' object has no attribute '__name__'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "usage"),
+    [
+        ("tools.echo(sku='a', n=1)", "tools.echo takes its arguments as one dict: tools.echo({'sku': 'a', 'n': 1})"),
+        ("tools.echo()", "tools.echo takes its arguments as one dict: tools.echo({})"),
+        ("tools.echo({}, 1)", "tools.echo takes its arguments as one dict: tools.echo({...})"),
+        ("tools.echo(a='x' * 300)", "tools.echo takes its arguments as one dict: tools.echo({...})"),
+        ("tools['odd-name'](a=1)", 'tools["odd-name"] takes its arguments as one dict: tools["odd-name"]({\'a\': 1})'),
+    ],
+)
+async def test_a_call_with_keywords_says_how_it_is_written(python: RunProgram, host: Host, call: str, usage: str):
+    # CODE-188
+    caught = await python(f"try:\n    await {call}\nexcept TypeError as e:\n    return str(e)")
+    assert caught.value == usage
+    uncaught = await python(f"await {call}")
+    assert uncaught.error is not None
+    assert uncaught.error.message == (
+        f'Traceback (most recent call last):\n  File "program.py", line 1, in <program>\n    await {call}\nTypeError: {usage}'
+    )
+    assert host.calls == []
 
 
 async def test_six_error_classes_are_told_apart(host: Host):

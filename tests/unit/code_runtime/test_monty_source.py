@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dsh_tools.code_runtime import BindingNamespace, ErrorClassSpec
 from dsh_tools.code_runtime.monty.failures import failure_of
-from dsh_tools.code_runtime.monty.prelude import PRELUDE
+from dsh_tools.code_runtime.monty.prelude import ERROR_TYPES, PRELUDE
 from dsh_tools.code_runtime.monty.scanner import scan
 from dsh_tools.code_runtime.monty.source import error_types, member_names, prepare
 
@@ -30,6 +30,8 @@ def test_the_prelude_is_python():
     tree = ast.parse(PRELUDE)
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     assert {name for name in names if not name.startswith("__dsh_")} == {"print"}
+    # It has the stand-ins' short names in a list of its own.
+    assert all(f'"{name.rsplit(".", 1)[-1]}"' in PRELUDE for name in ERROR_TYPES)
 
 
 def test_a_program_becomes_the_body_of_an_async_function():
@@ -74,7 +76,7 @@ def test_line_ends_of_any_kind(end: str):
         "'' '''\n'''",
         "f'''\\N{BULLET}\n'''",
     ]
-    + ["f'''{ {'a': 1}['a'] }\n'''", "f'''{x!r}\n'''", "F'''\n'''", "'it''s' '''\n'''", "f'{1}' '''\n'''"],
+    + ["f'''{ {'a': 1}['a'] }\n'''", "f'''{x!s}\n'''", "F'''\n'''", "'it''s' '''\n'''", "f'{1}' '''\n'''"],
 )
 def test_strings_keep_their_lines(literal: str):
     # CODE-188: indentation must not leak into a string
@@ -108,7 +110,13 @@ def test_strings_keep_their_lines(literal: str):
         ("{'k': e.toolName}['k']", "{'k': M(e)}['k']"),
         ("es[1:2][0].toolName", "M(es[1:2][0])"),
         ("f'{e.toolName}!'", "f'{M(e)}!'"),
-        ('f"{e.toolName!r:>{w.toolName}}"', 'f"{M(e)!r:>{M(w)}}"'),
+        ('f"{e.toolName!r:>{w.toolName}}"', 'f"{R((M(e)))!s:>{M(w)}}"'),
+        ("f'{e!r}{ e, 1 !r:>9} {{e!r}} !r'", "f'{R((e))!s}{ R((e, 1 ))!s:>9} {{e!r}} !r'"),
+        ("f'{e=!r}{e!s}{a!=r}{!r}'", "f'{e=!r}{e!s}{a!=r}{!r}'"),
+        ("f'{type(e).__name__}: {e!r}'", "f'{N(type(e))}: {R((e))!s}'"),
+        ("f'{x:{y!r}}'", "f'{x:{R((y))!s}}'"),
+        ("e.toolName.__name__", "N(M(e))"),
+        ("__name__", "__name__"),
         ("f'{e.toolName=}'", "f'{M(e)=}'"),
         ("f'{f'{e.toolName}'}'", "f'{f'{M(e)}'}'"),
         ("'e.toolName'", "'e.toolName'"),
@@ -124,7 +132,9 @@ def test_strings_keep_their_lines(literal: str):
 )
 def test_reading_an_errors_member_becomes_a_call(expression: str, result: str):
     # CODE-188
-    found = rewritten(expression).replace("__dsh_member_0", "M")
+    found = rewritten(expression)
+    for function, letter in (("__dsh_member_0", "M"), ("__dsh_name", "N"), ("__dsh_shown", "R")):
+        found = found.replace(function, letter)
     # In "f'{e.toolName=}'" the sign is the f-string's, and a call would be shown as one; it stays as it is.
     assert found == (expression if expression == "f'{e.toolName=}'" else result)
 
@@ -142,6 +152,12 @@ def test_member_properties_that_nobody_can_spell_are_left_alone():
     ]
     assert member_names(odd) == ["who"]
     assert body("x = e.who - e.tool-name", odd) == " x = __dsh_member_0(e) - e.tool-name"
+    assert body("x = E.__name__", odd[:1]) == " x = __dsh_name(E)"
+
+
+def test_without_error_classes_nothing_is_rewritten():
+    program = "x = f'{type(e).__name__} {e!r} {e.toolName}'"
+    assert body(program, [BindingNamespace("a", {})]) == " " + program
 
 
 def test_each_error_class_has_a_type_of_its_own():
@@ -189,12 +205,16 @@ class FakeError(Exception):
 def test_failures_speak_the_programs_names():
     # CODE-169, 188
     def shown(text: str) -> str:
-        return failure_of(FakeError(text), TOOLS).message
+        return failure_of(FakeError(text), TOOLS, "").message
 
     assert shown("binascii.Incomplete: no such file") == "ToolCallError: no such file"
     assert shown("binascii.Incomplete") == "ToolCallError"
     assert shown("binascii.IncompleteX: a") == "binascii.IncompleteX: a"
+    lacking = "AttributeError: '{}' object has no attribute 'message'"
+    assert shown(lacking.format("binascii.Incomplete")) == lacking.format("ToolCallError")
     assert shown("NotImplementedError: The monty syntax parser does not yet support yield expressions") == (
         "NotImplementedError: this Python does not support yield expressions"
     )
-    assert failure_of(FakeError("MemoryError: memory limit exceeded: 2 bytes > 1 bytes"), TOOLS).kind == "worker-exit"
+    assert (
+        failure_of(FakeError("MemoryError: memory limit exceeded: 2 bytes > 1 bytes"), TOOLS, "").kind == "worker-exit"
+    )

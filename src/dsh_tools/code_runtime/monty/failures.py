@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...errors import describe_exception
 from ..seam import BindingNamespace, CodeRunError
 from .prelude import ERROR_TYPES, MAIN
-from .source import LINE_OFFSET
+from .source import LINE_OFFSET, program_lines
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyCrashedError
@@ -46,8 +46,8 @@ def start_error(error: Exception) -> CodeRunError:
     return CodeRunError("worker-exit", f"worker error: {describe_exception(error)}")
 
 
-def failure_of(error: Exception, bindings: Sequence[BindingNamespace]) -> CodeRunError:
-    """The failure of a program that the interpreter gave up on, with the program's own line numbers."""
+def failure_of(error: Exception, bindings: Sequence[BindingNamespace], program: str) -> CodeRunError:
+    """The failure of a program that the interpreter gave up on, with the program's own lines and their numbers."""
     summary = describe_exception(error)
     if summary.startswith("MemoryError: memory limit exceeded"):
         return _OUT_OF_MEMORY
@@ -55,7 +55,8 @@ def failure_of(error: Exception, bindings: Sequence[BindingNamespace]) -> CodeRu
     if type(error).__name__ == "MontySyntaxError":
         summary = f"SyntaxError: {summary}"
     summary = _own_words(summary, bindings)
-    shown = [text for frame in traceback() if (text := _frame_text(frame)) is not None]
+    lines = program_lines(program)
+    shown = [text for frame in traceback() if (text := _frame_text(frame, lines)) is not None]
     if not shown:
         return CodeRunError("exception", summary)
     if len(shown) > _MOST_FRAMES:
@@ -72,18 +73,21 @@ def _own_words(summary: str, bindings: Sequence[BindingNamespace]) -> str:
     summary = summary.replace(_INTERNAL, "", 1)
     classes = [binding.error_class for binding in bindings if binding.error_class is not None]
     for spec, stand_in in zip(classes, ERROR_TYPES, strict=False):
+        # As in: 'binascii.Incomplete' object has no attribute 'message'
+        summary = summary.replace(f"'{stand_in}'", f"'{spec.name}'")
         if summary == stand_in or summary.startswith(stand_in + ":"):
             return spec.name + summary[len(stand_in) :]
     return summary
 
 
-def _frame_text(frame: Any) -> str | None:
+def _frame_text(frame: Any, lines: Sequence[str]) -> str | None:
     """One frame as Python shows it; None for a line of the wrapper."""
-    line = frame.line - LINE_OFFSET
+    line: int = frame.line - LINE_OFFSET
     name = frame.function_name
     if name == "<module>" or ((name or "").startswith("__dsh") and name != MAIN):
         return None
     place = "<program>" if name in (None, MAIN) else name
     text = f'  File "program.py", line {line}, in {place}'
-    source = (frame.source_line or "").strip()
+    # What the interpreter calls the line has our functions in it.
+    source = (lines[line - 1] if 0 < line <= len(lines) else frame.source_line or "").strip()
     return f"{text}\n    {source}" if source else text

@@ -2,12 +2,12 @@
 
 The interpreter knows a part of Python only. It has no exception classes of a program's own, so each
 error class is one of the exceptions that it has and nobody else uses, and what the class's instances
-should carry is looked up by identity.
+should carry is looked up by identity, and what the class is called by its text.
 """
 
 from __future__ import annotations
 
-__all__ = ["ERROR_TYPES", "HOST_CALL", "MAIN", "MEMBER", "PRELUDE"]
+__all__ = ["ERROR_TYPES", "HOST_CALL", "MAIN", "MEMBER", "NAME", "PRELUDE", "SHOWN"]
 
 MAIN = "__dsh_main__"
 """The name of the function that a program becomes."""
@@ -17,6 +17,12 @@ HOST_CALL = "__dsh_call"
 
 MEMBER = "__dsh_member_{}"
 """The functions that stand for reading an error's member, one for each property."""
+
+NAME = "__dsh_name"
+"""The function that stands for reading ``__name__``."""
+
+SHOWN = "__dsh_shown"
+"""The function that stands for ``repr``."""
 
 ERROR_TYPES: tuple[str, ...] = (
     "binascii.Incomplete",
@@ -35,10 +41,16 @@ from decimal import Clamped as __dsh_t2, Rounded as __dsh_t3, Subnormal as __dsh
 from json import dumps as __dsh_dumps
 
 __dsh_error_types = [__dsh_t0, __dsh_t1, __dsh_t2, __dsh_t3, __dsh_t4, __dsh_t5]
+__dsh_error_tuple = (__dsh_t0, __dsh_t1, __dsh_t2, __dsh_t3, __dsh_t4, __dsh_t5)
+__dsh_error_names = {}
+__dsh_short_names = ["Incomplete", "Error", "Clamped", "Rounded", "Subnormal", "FloatOperation"]
 __dsh_failures = []
 __dsh_print = print
 __dsh_str = str
 __dsh_len = len
+__dsh_repr = repr
+__dsh_type = type
+__dsh_isinstance = isinstance
 __dsh_getattr = getattr
 __dsh_setattr = setattr
 
@@ -73,13 +85,25 @@ async def __dsh_guard(future, name):
 
 
 def __dsh_function(space, name):
-    def call(args):
+    def __dsh_enter(*values, **named):
+        if named or __dsh_len(values) != 1:
+            raise TypeError(__dsh_usage(space, name, values, named))
+        args = values[0]
         fault = __dsh_check(args, __dsh_frame)
         if fault:
             args = None
         return __dsh_guard(__dsh_call(space, name, args, fault), name)
 
-    return call
+    return __dsh_enter
+
+
+def __dsh_usage(space, name, values, named):
+    spoken = name.isidentifier() and not name.startswith("_")
+    function = space + ("." + name if spoken else "[" + __dsh_dumps(name) + "]")
+    example = "{...}" if values else __dsh_repr(named)
+    if __dsh_len(example) > 200:
+        example = "{...}"
+    return function + " takes its arguments as one dict: " + function + "(" + example + ")"
 
 
 def __dsh_bind(space, names):
@@ -104,6 +128,27 @@ def __dsh_member(error, name):
         if entry[0] is error:
             return entry[1]
     return __dsh_getattr(error, name)
+
+
+def __dsh_name(value):
+    name = __dsh_getattr(value, "__name__", None)
+    if name is None or name in __dsh_short_names:
+        name = __dsh_error_names.get(__dsh_str(value))
+    return name or __dsh_getattr(value, "__name__")
+
+
+def __dsh_shown(value):
+    text = __dsh_repr(value)
+    if text in __dsh_error_names:
+        return "<class '" + __dsh_error_names[text] + "'>"
+    if __dsh_isinstance(value, __dsh_error_tuple):
+        name = __dsh_error_names.get(__dsh_str(__dsh_type(value)))
+        if name is not None:
+            return name + text[text.index("(") :]
+    return text
+
+
+repr = __dsh_shown
 
 
 def __dsh_finish(value):

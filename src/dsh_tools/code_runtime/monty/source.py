@@ -12,15 +12,15 @@ import re
 from collections.abc import Sequence
 
 from ..seam import BindingNamespace
-from .prelude import ERROR_TYPES, MAIN, MEMBER
+from .prelude import ERROR_TYPES, MAIN, MEMBER, NAME, SHOWN
 from .scanner import Token, scan
 
-__all__ = ["LINE_OFFSET", "error_types", "member_names", "prepare"]
+__all__ = ["LINE_OFFSET", "error_types", "member_names", "prepare", "program_lines"]
 
 LINE_OFFSET = 1
 """How many lines the wrapper puts before the program."""
 
-_LINE_END = re.compile(r"\r\n?")
+_LINE_END = re.compile(r"\r\n?|\n")
 _ASSIGNING = frozenset("+-*/%&|^@")
 
 
@@ -30,15 +30,28 @@ def member_names(bindings: Sequence[BindingNamespace]) -> list[str]:
     return sorted({name for name in names if name.isidentifier()})
 
 
+def program_lines(program: str) -> list[str]:
+    """The lines of a program, by the line ends that Python knows."""
+    return _LINE_END.split(program)
+
+
 def prepare(program: str, bindings: Sequence[BindingNamespace]) -> str:
     """Wrap a program and append what binds its globals and runs it."""
-    text = _LINE_END.sub("\n", program)
+    text = "\n".join(program_lines(program))
     found = scan(text)
     edits: list[tuple[int, int, str]] = []
-    for number, name in enumerate(member_names(bindings)):
+    members = {name: MEMBER.format(number) for number, name in enumerate(member_names(bindings))}
+    functions = members
+    if any(binding.error_class is not None for binding in bindings):
+        # Of itself an error class has the name of what stands for it.
+        functions = {"__name__": NAME, **members}
+        if "!r" in text:
+            for sequence in found.sequences:
+                edits.extend(_repr_edits(sequence))
+    for name, function in functions.items():
         if name in text:
             for sequence in found.sequences:
-                edits.extend(_member_edits(sequence, name, MEMBER.format(number)))
+                edits.extend(_member_edits(sequence, name, function))
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     edits.extend((start, start, " ") for start in starts if start not in found.string_lines)
     return f"async def {MAIN}():\n{_apply(text, edits)}\n pass\n{_bindings(bindings)}"
@@ -52,6 +65,10 @@ def _bindings(bindings: Sequence[BindingNamespace]) -> str:
     ]
     classes = [binding.error_class for binding in bindings if binding.error_class is not None]
     lines += [f"{spec.name} = __dsh_error_types[{number % len(ERROR_TYPES)}]" for number, spec in enumerate(classes)]
+    lines += [
+        f"__dsh_error_names[__dsh_str(__dsh_error_types[{number}])] = {json.dumps(spec.name)}"
+        for number, spec in enumerate(classes[: len(ERROR_TYPES)])
+    ]
     for number, name in enumerate(member_names(bindings)):
         lines += [f"def {MEMBER.format(number)}(error):", f" return __dsh_member(error, {json.dumps(name)})"]
     lines.append(f"__dsh_finish(await {MAIN}())")
@@ -87,6 +104,14 @@ def _member_edits(tokens: list[Token], name: str, function: str) -> list[tuple[i
         if start is not None:
             edits += [(start, start, f"{function}("), (dot.start, member.end, ")")]
     return edits
+
+
+def _repr_edits(tokens: list[Token]) -> list[tuple[int, int, str]]:
+    """Turn the field ``{expression!r}`` of an f-string into ``{function((expression))!s}``."""
+    if len(tokens) < 3 or [token.text for token in tokens[-2:]] != ["!", "r"] or tokens[-3].text == "=":
+        return []
+    start, end = tokens[0].start, tokens[-2].start
+    return [(start, start, f"{SHOWN}(("), (end, tokens[-1].end, "))!s")]
 
 
 def _is_assigned(tokens: list[Token], index: int) -> bool:

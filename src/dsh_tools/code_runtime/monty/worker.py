@@ -160,7 +160,7 @@ class MontyWorker:
         except StuckError:
             outcome = Outcome(error=STUCK)
         except Exception as error:
-            outcome = Outcome(error=failure_of(error, run.request.bindings))
+            outcome = Outcome(error=failure_of(error, run.request.bindings, run.request.program))
         self._prints.drain()
         run.settle(outcome)
 
