@@ -22,6 +22,7 @@ from ..session.events import AssistantMessageRecord, Event, TurnEnd
 from ..terminal import make_console, plain, render_result, render_timeline
 from ..tools import PresentedResult, view_of_call, view_of_result
 from .config import CommandConfig
+from .pending import show_pending
 from .runtime import ConfigOption, StoreOption, open_app, run_verb
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ def show_session(
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the log as JSON lines.")] = False,
 ) -> None:
-    """Show a session again: messages, a card for every call, and when the calls ran. Runs no tool."""
+    """Show a session again: messages, a card for every call, when the calls ran, and what it waits for.
+
+    Runs no tool.
+    """
 
     async def work(settings: CommandConfig) -> int:
         async with open_app(_present(settings.with_store(store, read_only=True))) as ctx:
@@ -88,7 +92,9 @@ def show_session(
                 for line in dump_jsonl(stored.header, stored.events):
                     typer.echo(line)
                 return 0
-            _replay(ctx, await sessions.view(chosen), make_console())
+            log, console = await sessions.view(chosen), make_console()
+            _replay(ctx, log, console)
+            show_pending(ctx, log, console, store=store, config=config)
         return 0
 
     run_verb(work, config)
