@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 from rich.rule import Rule
 from rich.text import Text
 
+from ..errors import HarnessError
+from ..json_value import parse_json
 from ..services import open_questions
 from ..session import OpenEnd
 from ..terminal import plain, render_call
-from ..tools import view_of_call
+from ..tools import RESERVED_NAME, view_of_call
+from ..tools.cards import GenericCall
 from .demo_waiting import WAITING_DEMO, resume_command
 
 if TYPE_CHECKING:
@@ -60,7 +63,22 @@ def show_pending(ctx: Context, log: EventLog, console: Console, *, store: Path |
 
 
 def _show_call(ctx: Context, console: Console, name: str, arguments: Any) -> None:
-    console.print(render_call(view_of_call(ctx.tools.get(name), arguments), name=name, arguments=arguments))
+    definition = ctx.tools.get(name)
+    # Sessions are also looked at where nothing runs programs, and so nothing presents them.
+    view = _program(arguments) if definition is None and name == RESERVED_NAME else view_of_call(definition, arguments)
+    console.print(render_call(view, name=name, arguments=arguments))
+
+
+def _program(arguments: Any) -> GenericCall | None:
+    try:
+        fields: Any = parse_json(arguments) if isinstance(arguments, str) else arguments
+    except HarnessError:
+        return None
+    fields = cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+    code, about = fields.get("code"), fields.get("description")
+    if not isinstance(code, str):
+        return None
+    return GenericCall(about if isinstance(about, str) and about.strip() else RESERVED_NAME, "execute", code)
 
 
 def _show_reason(console: Console, question: ApprovalAsked) -> None:
