@@ -35,6 +35,8 @@ class Language(StrEnum):
     PYTHON = "python"
 
 
+_SUFFIXES = {".py": Language.PYTHON, ".ts": Language.TYPESCRIPT}
+
 LanguageOption = Annotated[
     Language | None, typer.Option("--language", help="The language of programs; the configured one by default.")
 ]
@@ -50,7 +52,8 @@ def run_code(
 ) -> None:
     """Run a program against the tools; status 0 for a success, 1 for a failure, 2 for a wrong configuration.
 
-    A file that ends in ``.py`` is a Python program, where no language is given.
+    A file that ends in ``.py`` is a Python program, one that ends in ``.ts`` a TypeScript program, where no language is
+    given.
     """
 
     async def work(settings: CommandConfig) -> int:
@@ -60,6 +63,7 @@ def run_code(
             async with open_app(settings) as ctx:
                 await mount_tools(ctx, tools)
                 mount_answerer(ctx, yes)
+                _warn_of_language(file, ctx.code_runtime.language)
                 dispatches = _Dispatches()
                 ctx.on(TOOL_RESULT, dispatches.note)
                 caller = ctx.create_scope("command")
@@ -100,7 +104,14 @@ def _read(file: str) -> str:
 
 
 def _language_of(file: str) -> Language | None:
-    return Language.PYTHON if file.endswith(".py") else None
+    return _SUFFIXES.get(Path(file).suffix)
+
+
+def _warn_of_language(file: str, used: str) -> None:
+    """Say so where a file runs as something else than what its name says; its errors would make no sense."""
+    named = _language_of(file)
+    if named is not None and named != used:
+        typer.echo(f"dsh-tools: {file} is {named.value} by its name, and is run as {used}", err=True)
 
 
 def _for_programs(settings: CommandConfig, language: Language | None) -> CommandConfig:

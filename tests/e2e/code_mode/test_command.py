@@ -166,6 +166,16 @@ def test_configured_policy_and_language(folder: Path) -> None:
     assert json.loads(done.stdout)["value"]["result"] == "not here"
 
 
+def test_the_name_of_a_file_says_its_language(folder: Path) -> None:
+    (folder / "dsh.yaml").write_text("code: {language: python}\n")
+    (folder / "short.ts").write_text("const x: number = 5; return x;")
+    done = command(folder, "run-code", "short.ts", "--json")
+    assert (json.loads(done.stdout)["value"], done.stderr) == ({"logs": [], "result": 5}, "")
+    odd = command(folder, "run-code", "short.ts", "--language", "python", "--json")
+    assert odd.returncode == 1
+    assert odd.stderr == "dsh-tools: short.ts is typescript by its name, and is run as python\n"
+
+
 @pytest.mark.parametrize(("language", "fence"), [(None, "```ts"), ("typescript", "```ts"), ("python", "```python")])
 def test_sdk(folder: Path, language: str | None, fence: str) -> None:
     # CODE-16, 39
