@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from ..json_value import to_json_text
 from ..messages import record_json
-from ..services import always
-from ..terminal import TerminalApprovalPlugin, make_console, render_result
+from ..services import APPROVAL_DECIDED, ApprovalAnswer, ApprovalRequest, always
+from ..terminal import TerminalApprovalPlugin, make_console, plain, render_result
 from ..tools import PresentedResult, ToolCall, ToolResult, view_of_call, view_of_result
 from .config import CommandConfig
 from .runtime import ConfigOption, open_app, run_verb
@@ -47,11 +47,29 @@ def call(
 
 
 def mount_answerer(ctx: Context, yes: bool) -> None:
-    """Answer questions of policies: always yes, or by asking in the terminal; without one nobody answers."""
+    """Answer questions of policies: always yes, or by asking in the terminal; without one nobody answers.
+
+    A question that nobody answers is followed by a hint at ``--yes``, on standard error.
+    """
     if yes:
         ctx.approval.answer_with(always("allowed-once"))
     elif sys.stdin.isatty():
         ctx.plugin(TerminalApprovalPlugin(make_console(sys.stderr)))
+    else:
+        ctx.on(APPROVAL_DECIDED, _HintAtYes().decided)
+
+
+class _HintAtYes:
+    """Says once for each tool how its calls are approved without a terminal."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def decided(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        if answer.outcome == "unavailable" and request.tool_name not in self._said:
+            self._said.add(request.tool_name)
+            what = f"{plain(request.tool_name)} needs approval, and there is no terminal to ask in; --yes approves it"
+            typer.echo(f"dsh-tools: {what}", err=True)
 
 
 def result_json(result: ToolResult) -> dict[str, object]:

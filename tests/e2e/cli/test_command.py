@@ -173,7 +173,10 @@ def test_a_question_needs_somebody_to_answer_it(home: Path) -> None:
     alone = run("call", "add", "--args", arguments, cwd=home)
     assert alone.returncode == 1
     assert "no approval channel is available" in " ".join(alone.stdout.replace("│", " ").split())
-    assert run("call", "add", "--args", arguments, "--yes", cwd=home).returncode == 0
+    hint = "dsh-tools: add needs approval, and there is no terminal to ask in; --yes approves it\n"
+    assert alone.stderr == hint
+    approved = run("call", "add", "--args", arguments, "--yes", cwd=home)
+    assert (approved.returncode, approved.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
