@@ -1,10 +1,13 @@
-"""Our tools as LangChain's, and one of its tools here. Run: python examples/adapter_langchain.py"""
+"""Our tools as LangChain's, and one of its tools here. It needs: pip install langchain-core"""
 
 from __future__ import annotations
 
 import asyncio
 
-from langchain_core.tools import tool as langchain_tool
+try:
+    from langchain_core.tools import tool as langchain_tool
+except ImportError as missing:
+    raise SystemExit(f"{missing}; it needs: pip install langchain-core") from None
 
 from dsh_tools import ToolCall, standard, tool
 from dsh_tools.toolkits.adapters.langchain import from_langchain, langchain_tools

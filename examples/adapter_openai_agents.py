@@ -1,12 +1,15 @@
-"""Our tools for the OpenAI Agents SDK, and one of its here. Run: python examples/adapter_openai_agents.py"""
+"""Our tools for the OpenAI Agents SDK, and one of its here. It needs: pip install openai-agents"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+try:
+    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool
+    from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+except ImportError as missing:
+    raise SystemExit(f"{missing}; it needs: pip install openai-agents") from None
 
 from dsh_tools import ToolCall, standard, tool
 from dsh_tools.toolkits.adapters.openai_agents import from_openai_agents, function_tools

@@ -1,13 +1,16 @@
-"""Our tools for an agent of pydantic-ai, and one of its tools here. Run: python examples/adapter_pydantic_ai.py"""
+"""Our tools for an agent of pydantic-ai, and one of its tools here. It needs: pip install pydantic-ai-slim"""
 
 from __future__ import annotations
 
 import asyncio
 
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.tools import Tool
+try:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+    from pydantic_ai.tools import Tool
+except ImportError as missing:
+    raise SystemExit(f"{missing}; it needs: pip install pydantic-ai-slim") from None
 
 from dsh_tools import ToolCall, standard, tool
 from dsh_tools.toolkits.adapters.pydantic_ai import RegistryToolset, from_pydantic_ai
