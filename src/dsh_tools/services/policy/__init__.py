@@ -7,10 +7,10 @@ Mount it with rules; in ``dsh.yaml`` they look like this::
         config:
           default: ask
           rules:
-            - {tool: read_file, action: allow}
+            - {tool: read, action: allow}
             - {tool: bash, arguments: {command: "git status"}, action: allow}
             - {tool: "mcp__*", action: ask, reason: this leaves the machine}
-            - {tool: write_file, arguments: {path: "*.env"}, action: deny, reason: secrets stay as they are}
+            - {tool: write, arguments: {file_path: "*.env"}, action: deny, reason: secrets stay as they are}
 
 **Which rule counts.** All that match, in any order: ``deny`` over ``ask`` over ``allow`` (D33). ``default``
 is for calls that no rule names; so an ``allow`` rule is an exception from the default, and never from
