@@ -17,7 +17,17 @@ from rich.text import Text
 from ..content import TextBlock
 from ..errors import SessionError
 from ..messages import AssistantMessage, UserMessage
-from ..session import EventLog, ReplayedCall, Sessions, dump_jsonl, load_jsonl, read_jsonl, replay_calls, write_jsonl
+from ..session import (
+    EventLog,
+    OpenEnd,
+    ReplayedCall,
+    Sessions,
+    dump_jsonl,
+    load_jsonl,
+    read_jsonl,
+    replay_calls,
+    write_jsonl,
+)
 from ..session.events import AssistantMessageRecord, Event, TurnEnd
 from ..terminal import make_console, plain, render_result, render_timeline
 from ..tools import PresentedResult, view_of_call, view_of_result
@@ -114,6 +124,9 @@ def export_session(
     async def work(settings: CommandConfig) -> int:
         async with open_app(_present(settings.with_store(store, read_only=True)), mount_plugins=False) as ctx:
             stored = await _sessions(ctx).read(session_id)
+        if OpenEnd(stored.events).waiting:
+            said = "the session waits for a person; what is exported can be shown elsewhere, and cannot go on there"
+            typer.echo(f"dsh-tools: {session_id}: {said}", err=True)
         if output is None:
             for line in dump_jsonl(stored.header, stored.events):
                 typer.echo(line)

@@ -261,3 +261,14 @@ async def test_the_demo_is_answered_in_the_page_and_goes_on(project: Path) -> No
         child.send_signal(signal.SIGINT)
         _, errors = await child.communicate()
     assert child.returncode == 130, errors.decode()
+
+
+def test_an_export_of_what_waits_says_that_it_cannot_go_on_elsewhere(project: Path) -> None:
+    resume, _ = suspended(project)
+    exported = run("session", "export", resume[2], "-o", "w.jsonl", "--store", "demo.sqlite", cwd=project.parent)
+    assert exported.returncode == 0
+    assert "cannot go on there" in exported.stderr
+    run("session", "import", "w.jsonl", "--store", "other.sqlite", cwd=project.parent)
+    refused = run("session", "resume", resume[2], "--store", "other.sqlite", "--allow", cwd=project.parent)
+    assert refused.returncode == 1
+    assert "its journal is not there" in refused.stderr
