@@ -42,7 +42,7 @@ defineProperty(Promise, Symbol.species, { configurable: false });
 defineProperty(Array.prototype, "constructor", { writable: false, configurable: false });
 defineProperty(Array.prototype, Symbol.iterator, { writable: false, configurable: false });
 defineProperty(Array, Symbol.species, { configurable: false });
-defineProperty(getPrototypeOf([][Symbol.iterator]()), "next", { writable: false, configurable: false });
+defineProperty(getPrototypeOf([][Symbol.iterator]())!, "next", { writable: false, configurable: false });
 
 /** A record without a prototype: reading or writing it never reaches a tampered one. */
 export const bare = <T extends object>(value: T): T => setPrototypeOf(value, null);

@@ -153,8 +153,9 @@ const waiting = (): boolean => flying > 0 || (repeatable !== null && repeatable.
 function listen(): void {
   if (listening || !waiting()) return;
   listening = true;
-  if (repeatable !== null) return setImmediate(repeatable.step);
-  onlyRepliesWake ? setImmediate(receiveNow) : promiseThen(readInput(chunk), receive);
+  if (repeatable !== null) setImmediate(repeatable.step);
+  else if (onlyRepliesWake) setImmediate(receiveNow);
+  else promiseThen(readInput(chunk), receive);
 }
 
 function receiveNow(): void {
