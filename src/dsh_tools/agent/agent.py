@@ -14,7 +14,7 @@ from ..kernel.abort import AbortController, AbortSignal
 from ..messages import AssistantMessage, UserMessage
 from ..model import ModelAdapter
 from ..session import EventLog
-from ..session.events import Aborted, TurnEndReason, Waiting
+from ..session.events import Aborted, Failed, TurnEndReason, Waiting
 from .hooks import AGENT_DISPOSED, AGENT_IDLE, TURN_END
 from .inbox import Inbox
 from .resume import PendingCall, discard, pending_calls
@@ -56,6 +56,8 @@ class TurnOutcome:
         self.text = text
 
     def __repr__(self) -> str:
+        if isinstance(self.reason, Failed):
+            return f"<TurnOutcome Failed {self.reason.code}: {self.reason.message}>"
         return f"<TurnOutcome {type(self.reason).__name__}: {self.text[:60]!r}>"
 
 
