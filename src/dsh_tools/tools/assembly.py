@@ -131,6 +131,7 @@ class SafeIfValid:
         self._fits = fits
 
     def __call__(self, args: Any) -> bool:
+        """Whether the arguments are valid, and the call hence safe."""
         try:
             return self._fits(args)
         except ToolArgsError:

@@ -132,7 +132,9 @@ def test_of_two_processes_that_answer_at_once_one_wins_and_runs(project: Path) -
     assert sorted(status for _, _, status in ended) == [0, 1, 1], ended
     for _, errors, status in ended:
         if status:
-            assert re.search("answered already: (allowed-once|rejected)|another process has it open|waits for nobody", errors), errors
+            assert re.search(
+                "answered already: (allowed-once|rejected)|another process has it open|waits for nobody", errors
+            ), errors
     log = events(project, resume[2])
     assert sum(event["type"] == "approval/decided" for event in log) == 1
     bash = [event for event in log if event["type"] == "tool/code-dispatch" and event["data"]["name"] == "bash"]

@@ -306,7 +306,7 @@ class ApprovalService:
     def suspend(self, agent: AgentLike) -> bool:
         """Suspend the calls of an agent that wait for an answer now, where they can be; say whether there were any."""
         waiting = [one for one in self._pending.values() if one.request.agent is agent and one.may_be_suspended]
-        return any([question.settle(_SUSPENDED) for question in waiting])
+        return sum(question.settle(_SUSPENDED) for question in waiting) > 0
 
     def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
         """Say what would come of asking about this execution, without asking anybody."""
