@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..pipeline import Tools
     from ..tools.execution import ToolExecution
+    from .journaled import Step
     from .recording import DispatchRecorder
 
 __all__ = ["IMAGES_FROM", "SETTLED", "Bridge", "DispatchError", "SubCall", "refuse_reentry"]
@@ -129,9 +130,13 @@ class Bridge:
         functions = {name: partial(self._dispatch, name) for name in names if name != RESERVED_NAME}
         return BindingNamespace("tools", functions, _ERROR_CLASS)
 
-    def _dispatch(self, name: str, arguments: Any) -> HostAnswer:
-        """Submit one call; the future has its canonical value once it is committed (CODE-95 to 99)."""
-        sub = SubCall(HostAnswer(loop=self._loop))
+    def _dispatch(self, name: str, arguments: Any, step: Step | None = None) -> HostAnswer:
+        """Submit one call; the future has its canonical value once it is committed (CODE-95 to 99).
+
+        Parameters:
+            step: the call as a journal has it, where the run is kept.
+        """
+        sub = SubCall(HostAnswer(loop=self._loop)) if step is None else step
         if self._signal.aborted:
             sub.reject(self._over(f"{name} not dispatched"))
             return sub.answer
@@ -139,7 +144,7 @@ class Bridge:
             frozen = snapshot(arguments)
         except LossyJsonError as error:
             hint = f"call tools.{name} with an arguments object of plain values"
-            sub.reject(f"tool arguments must be lossless JSON: {error.message}; {hint}")
+            self._refused(sub, f"tool arguments must be lossless JSON: {error.message}; {hint}")
             return sub.answer
         self._submitted += 1
         execution = self._execution
@@ -152,10 +157,18 @@ class Bridge:
             execution.token,
             self._signal,
             by_program=True,
+            durable=step,
         )
-        self._open[sub] = name
-        self._lane.submit(call, sub)
+        self._submit(sub, call)
         return sub.answer
+
+    def _refused(self, sub: SubCall, message: str) -> None:
+        """Tell the program what is wrong with its arguments."""
+        sub.reject(message)
+
+    def _submit(self, sub: SubCall, call: ToolCall) -> None:
+        self._open[sub] = call.name
+        self._lane.submit(call, sub)
 
     def _over(self, what: str) -> str:
         return f"run_code run is over ({describe_exception(self._signal.reason)}); {what}"

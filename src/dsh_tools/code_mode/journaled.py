@@ -15,9 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, Determinism, HostAnswer
-from ..errors import CodeRunFailedError, LossyJsonError
-from ..json_value import digest, js_number, snapshot
-from ..tools.execution import ToolCall
+from ..errors import CodeRunFailedError
+from ..json_value import digest, js_number
 from ..tools.result import ToolResult, ToolSuccess
 from .bridge import Bridge, SubCall
 from .inheritance import hand_on, inheritance
@@ -27,10 +26,10 @@ from .replayed import DIVERGED, diverged, replayed_result, shown
 if TYPE_CHECKING:
     from ..code_runtime import CodeRuntime
     from ..pipeline import Slot, Tools
-    from ..tools.execution import ToolExecution
+    from ..tools.execution import ToolCall, ToolExecution
     from .recording import DispatchRecorder
 
-__all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge"]
+__all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge", "Step"]
 
 OUTCOME_UNKNOWN: Final = (
     "TOOL_OUTCOME_UNKNOWN: the process ended while this call ran; check what it did before calling the tool again"
@@ -41,7 +40,7 @@ _SUSPENDED = "run_code suspended"
 _TIMER = "sleep"
 
 
-class _Step(SubCall):
+class Step(SubCall):
     """One request of the program. For its body it is the one who keeps the call's state (``DurableCall``)."""
 
     __slots__ = ("arguments", "begun", "bridge", "call", "due", "kind", "name", "number", "outcome")
@@ -100,8 +99,8 @@ class JournaledBridge(Bridge):
         self._clock = journal.started_at
         self._still_since: float | None = None
         self._numbered = 0
-        self._known: dict[int, _Step] = {}
-        self._held: list[_Step] = []
+        self._known: dict[int, Step] = {}
+        self._held: list[Step] = []
         self._timers: set[asyncio.TimerHandle] = set()
         self._divergence: CodeRunFailedError | None = None
 
@@ -152,38 +151,23 @@ class JournaledBridge(Bridge):
     def _namespace(self) -> BindingNamespace:
         """The functions in the order of their names: another process may register tools in another order."""
         given = super()._namespace()
-        return BindingNamespace(given.global_name, dict(sorted(given.functions.items())), given.error_class)
+        functions = {name: partial(self._dispatch_step, name) for name in sorted(given.functions)}
+        return BindingNamespace(given.global_name, functions, given.error_class)
 
-    def _dispatch(self, name: str, arguments: Any) -> HostAnswer:
-        step = self._next_step("call", name)
-        if self._signal.aborted:
-            step.reject(self._over(f"{name} not dispatched"))
-            return step.answer
-        try:
-            frozen = snapshot(arguments)
-        except LossyJsonError as error:
-            hint = f"call tools.{name} with an arguments object of plain values"
-            step.outcome = ("error", f"tool arguments must be lossless JSON: {error.message}; {hint}", None)
-        else:
-            step.arguments = digest(frozen)
-            self._submitted += 1
-            step.call = self._call(step, frozen)
+    def _dispatch_step(self, name: str, arguments: Any) -> HostAnswer:
+        return self._dispatch(name, arguments, self._next_step("call", name))
+
+    def _refused(self, sub: Any, message: str) -> None:
+        step: Step = sub
+        step.outcome = ("error", message, None)
         self._take(step)
-        return step.answer
 
-    def _call(self, step: _Step, arguments: Any) -> ToolCall:
-        execution = self._execution
-        return ToolCall(
-            step.name,
-            arguments,
-            f"{self._prefix}{self._submitted}",
-            execution.root_call_id,
-            execution.agent,
-            execution.token,
-            self._signal,
-            by_program=True,
-            durable=step,
-        )
+    def _submit(self, sub: Any, call: ToolCall) -> None:
+        """Let a call go on: to the lane or, in a run that is repeated, with what is known of it."""
+        step: Step = sub
+        step.arguments = digest(call.arguments)
+        step.call = call
+        self._take(step)
 
     def _sleep(self, milliseconds: float) -> HostAnswer:
         """Answer when the time is up on the program's clock, which stood still while the program was suspended."""
@@ -194,18 +178,18 @@ class JournaledBridge(Bridge):
             self._take(step)
         return step.answer
 
-    def _next_step(self, kind: StepKind, name: str) -> _Step:
+    def _next_step(self, kind: StepKind, name: str) -> Step:
         self._numbered += 1
-        return _Step(self, HostAnswer(loop=self._loop), self._numbered, kind, name)
+        return Step(self, HostAnswer(loop=self._loop), self._numbered, kind, name)
 
-    def _take(self, step: _Step) -> None:
+    def _take(self, step: Step) -> None:
         """Let a step go on; where that fails the program must not go on as if it were the step's own failure."""
         try:
             self._follow(step)
         except Exception as error:
             self.abort(error)
 
-    def _follow(self, step: _Step) -> None:
+    def _follow(self, step: Step) -> None:
         """Let a step go on from what the journal says of it."""
         recorded = self._recorded.get(step.number)
         if recorded is not None:
@@ -226,7 +210,7 @@ class JournaledBridge(Bridge):
         else:
             self._go(step)
 
-    def _follow_told(self, step: _Step, recorded: JournalStep) -> None:
+    def _follow_told(self, step: Step, recorded: JournalStep) -> None:
         """Tell the program what it was told before, if it is this step's turn.
 
         The answer goes out when the function that the program has called returns, so nothing else must be told
@@ -258,12 +242,12 @@ class JournaledBridge(Bridge):
         except Exception as error:
             self.abort(error)
 
-    def _repeat(self, step: _Step, recorded: JournalStep) -> None:
+    def _repeat(self, step: Step, recorded: JournalStep) -> None:
         self._log_again(step, recorded)
         hand_on(self._execution, recorded.inherited)
         self._tell(step, recorded)
 
-    def _go(self, step: _Step) -> None:
+    def _go(self, step: Step) -> None:
         """Begin a step that the journal has no answer to; all earlier answers have been given."""
         if step.outcome is not None:
             state, outcome, inherited = step.outcome
@@ -272,8 +256,7 @@ class JournaledBridge(Bridge):
             hand_on(self._execution, inherited)
             self._settle(step, state, outcome, inherited)
         elif step.call is not None:
-            self._open[step] = step.name
-            self._lane.submit(step.call, step)
+            super()._submit(step, step.call)
         else:
             # By the program's own clock, which stands still from one answer to the next, and while the program is
             # suspended: timers go off in the order in which they are due there.
@@ -285,7 +268,7 @@ class JournaledBridge(Bridge):
             self._timers.add(timer)
             step.answer.add_done_callback(partial(self._forget_timer, timer))
 
-    def _timer_up(self, step: _Step) -> None:
+    def _timer_up(self, step: Step) -> None:
         if step.answer.done() or self._signal.aborted:
             return
         try:
@@ -303,7 +286,7 @@ class JournaledBridge(Bridge):
 
     # ── telling the program ───────────────────────────────────────────────────
 
-    def _settle(self, step: _Step, state: StepState, outcome: Any, inherited: Any) -> asyncio.Future[None] | None:
+    def _settle(self, step: Step, state: StepState, outcome: Any, inherited: Any) -> asyncio.Future[None] | None:
         """Keep what came of a step, and then tell the program. A future that is returned is to be awaited."""
         self._told += 1
         self._clock = max(self._clock, time.time_ns() // 1_000_000)
@@ -317,14 +300,14 @@ class JournaledBridge(Bridge):
             kept.add_done_callback(partial(self._kept, step, settled))
         return kept
 
-    def _kept(self, step: _Step, settled: JournalStep, kept: asyncio.Future[None]) -> None:
+    def _kept(self, step: Step, settled: JournalStep, kept: asyncio.Future[None]) -> None:
         error = None if kept.cancelled() else kept.exception()
         if error is not None:
             self.abort(error)
         elif not kept.cancelled():
             self._tell(step, settled)
 
-    def _tell(self, step: _Step, settled: JournalStep) -> None:
+    def _tell(self, step: Step, settled: JournalStep) -> None:
         assert settled.at is not None
         self._clock, self._still_since = settled.at, self._loop.time()
         if step.answer.done():
@@ -337,7 +320,7 @@ class JournaledBridge(Bridge):
 
     # ── the lane's side ───────────────────────────────────────────────────────
 
-    def note_begun(self, step: _Step, execution: ToolExecution) -> asyncio.Future[None] | None:
+    def note_begun(self, step: Step, execution: ToolExecution) -> asyncio.Future[None] | None:
         """Keep that a body is about to run, so that it never runs twice."""
         if self._may_run_again(execution.name):
             return None
@@ -345,13 +328,13 @@ class JournaledBridge(Bridge):
 
     def starting(self, slot: Slot[Any]) -> None:
         """Log the start, unless an earlier run has logged it."""
-        step: _Step = slot.tag
+        step: Step = slot.tag
         logged = self._journal.logged.get(slot.call.call_id)
         step.start = self._log.started(slot.call) if logged is None else logged
 
     async def committed(self, slot: Slot[Any], result: ToolResult) -> None:
         """Keep the outcome, tell the program, hand on what the outer call inherits, log the end."""
-        step: _Step = slot.tag
+        step: Step = slot.tag
         self._open.pop(step, None)
         state: StepState = "value" if isinstance(result, ToolSuccess) else "error"
         outcome = result.value if isinstance(result, ToolSuccess) else result.error.message
@@ -384,7 +367,7 @@ class JournaledBridge(Bridge):
             self.abort(_SUSPENDED)
         super()._lane_ended(work)
 
-    def _log_again(self, step: _Step, recorded: JournalStep) -> None:
+    def _log_again(self, step: Step, recorded: JournalStep) -> None:
         """Write what a process that died had no time to write into the session's log."""
         if step.call is None:
             return
