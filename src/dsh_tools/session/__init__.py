@@ -72,6 +72,7 @@ from .repair import TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN, repair_drafts, repai
 from .replay import ReplayedCall, replay_calls
 from .sessions import SESSION_EVENT, SESSION_OPEN, Sessions
 from .sqlite import SqliteStore
+from .sqlite_file import is_sqlite_store
 from .store import SessionStore, SessionSummary, SessionWriter, StoredSession
 from .vocabulary import EventVocabulary
 
@@ -126,6 +127,7 @@ __all__ = [
     "dispatches_since",
     "dump_jsonl",
     "events",
+    "is_sqlite_store",
     "journal_of",
     "load_jsonl",
     "log_of",

@@ -1,10 +1,16 @@
-"""The SQL of the SQLite store: one connection, used in one thread, every change one transaction."""
+"""The SQL of the SQLite store: one connection, used in one thread, every change one transaction.
+
+Nothing here opens the file itself. SQLite's locks are the process's: they all go when any descriptor of the file is
+closed, and then another process that closes its last connection takes the write-ahead log for its own and deletes it.
+"""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +21,16 @@ from .codec import decode_event, decode_header, encode_event, encode_header
 from .events import Event, SessionHeader
 from .store import SessionSummary, StoredSession, ends_waiting, not_found, summary_title, unstored
 
-__all__ = ["SqliteFile", "Synchronous", "as_session_error"]
+__all__ = ["SqliteFile", "Synchronous", "as_session_error", "is_sqlite_store"]
 
 Synchronous = Literal["full", "normal"]
 
 _log = logging.getLogger("dsh_tools")
 
 _BUSY_SECONDS = 10.0
+
+_making = threading.Lock()
+"""Held while a file is made and its descriptor is open; so no connection has been made to it by then."""
 
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -59,15 +68,12 @@ class SqliteFile:
         self._path = path
         if read_only:
             with as_session_error(path):
-                path.open("rb").close()  # which says better than SQLite what is wrong with it
-                self._db = sqlite3.connect(
-                    f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
-                )
+                _check_access(path, os.R_OK)
+                self._db = _connect_to_read(path)
             return
         with as_session_error(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Made by us rather than by SQLite, because a log may hold what others should not read.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            _make(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
@@ -241,3 +247,49 @@ def as_session_error(path: Path) -> Generator[None, None, None]:
         raise SessionError(f"the session store {path} failed: {error}", "STORE_FAILED") from error
     except OSError as error:
         raise SessionError(f"the session store {path} failed: {error.strerror or error}", "STORE_FAILED") from error
+
+
+def is_sqlite_store(path: Path) -> bool:
+    """Whether a file is a session store, and not an exported session (JSON lines).
+
+    Raises:
+        SessionError: ``STORE_FAILED``: the file is not there, or cannot be read.
+    """
+    path = path.absolute()
+    with as_session_error(path):
+        _check_access(path, os.R_OK)
+        db = _connect_to_read(path)
+        try:
+            return bool(db.execute("PRAGMA schema_version").fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorname == "SQLITE_NOTADB":
+                return False
+            raise
+        finally:
+            db.close()
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+
+
+def _make(path: Path) -> None:
+    """Make the file where it is missing. By us rather than by SQLite: a log may hold what others should not read.
+
+    Raises:
+        OSError: it cannot be made, or not be written.
+    """
+    with _making:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            _check_access(path, os.R_OK | os.W_OK)
+
+
+def _check_access(path: Path, mode: int) -> None:
+    """Say better than SQLite what is wrong with a file, without opening it."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    path.stat()
+    if not os.access(path, mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
