@@ -93,9 +93,9 @@ async def test_an_application_that_ends_while_somebody_is_asked_leaves_the_turn_
 TIMERS = {
     "typescript": """
     const order = [];
-    for (const n of [3, 2, 1, 1]) setTimeout(() => order.push(n), n);
-    const late = await Promise.race([new Promise((r) => setTimeout(r, 100, "late")), tools.echo({})]);
-    await new Promise((r) => setTimeout(r, 30));
+    for (const n of [60, 40, 20, 20]) setTimeout(() => order.push(n), n);
+    const late = await Promise.race([new Promise((r) => setTimeout(r, 300, "late")), tools.echo({})]);
+    await new Promise((r) => setTimeout(r, 100));
     return [order, late];
     """,
     "python": """
@@ -119,7 +119,7 @@ return [order[1:], {}]
 @pytest.mark.parametrize("language", TIMERS)
 async def test_timers_of_a_journaled_program_go_off_when_they_are_due(language: str, tmp_path: Path, no_leaks: None):
     # The start of the sandbox takes longer than any of them; it is not the program's time.
-    expected: dict[str, Any] = {"typescript": [1, 1, 2, 3], "python": [50, 100, 150]}
+    expected: dict[str, Any] = {"typescript": [20, 20, 40, 60], "python": [50, 100, 150]}
     async with application(tmp_path, language) as ctx:
         agent = await start(ctx, program_of(TIMERS[language]))
         assert agent.last_outcome is not None
