@@ -48,6 +48,7 @@ from .call_records import (
 from .durability import DurabilityPlugin, checkpoint
 from .durable import RESUME_REFUSED, DurableModelCall, JournalPlugin, JournalService, dispatches_since
 from .events import Event, Replace, SessionHeader
+from .held_files import is_held
 from .journal import Journal, JournalContents, JournalRun, ParkedCall, journal_of, new_run
 from .jsonl import dump_jsonl, load_jsonl, read_jsonl, write_jsonl
 from .log import EventLog
@@ -127,6 +128,7 @@ __all__ = [
     "dispatches_since",
     "dump_jsonl",
     "events",
+    "is_held",
     "is_sqlite_store",
     "journal_of",
     "load_jsonl",

@@ -19,6 +19,7 @@ from typing import Literal
 from ..errors import SessionError
 from .codec import decode_event, decode_header, encode_event, encode_header
 from .events import Event, SessionHeader
+from .held_files import hold
 from .store import SessionSummary, StoredSession, ends_waiting, not_found, summary_title, unstored
 
 __all__ = ["SqliteFile", "Synchronous", "as_session_error", "is_sqlite_store"]
@@ -66,27 +67,36 @@ class SqliteFile:
 
     def __init__(self, path: Path, synchronous: Synchronous, *, read_only: bool = False) -> None:
         self._path = path
-        if read_only:
-            with as_session_error(path):
-                _check_access(path, os.R_OK)
-                self._db = _connect_to_read(path)
-            return
+        self._release = hold(path)
+        try:
+            self._db = self._connected(path, synchronous, read_only)
+        except BaseException:
+            self._release()
+            raise
+
+    @staticmethod
+    def _connected(path: Path, synchronous: Synchronous, read_only: bool) -> sqlite3.Connection:
         with as_session_error(path):
+            if read_only:
+                _check_access(path, os.R_OK)
+                return _connect_to_read(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             _make(path)
-            self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             try:
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'full' else 'NORMAL'}")
-                self._db.execute("PRAGMA foreign_keys = ON")
-                self._migrate(path)
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute(f"PRAGMA synchronous = {'FULL' if synchronous == 'full' else 'NORMAL'}")
+                db.execute("PRAGMA foreign_keys = ON")
+                _migrate(db, path)
             except BaseException:
-                self._db.close()
+                db.close()
                 raise
+            return db
 
     def close(self) -> None:
         """Close the connection; the last one folds the write-ahead log into the file."""
         self._db.close()
+        self._release()
 
     def create(self, header: SessionHeader, events: Sequence[Event]) -> None:
         """Store a new session with its first events."""
@@ -216,26 +226,29 @@ class SqliteFile:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _migrate(self, path: Path) -> None:
-        if self._version() == len(_MIGRATIONS):
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            # Read again under the lock: another process may have brought the file up to date.
-            version = self._version()
-            if version > len(_MIGRATIONS):
-                raise SessionError(f"{path} was written by a newer version", "STORE_FAILED")
-            for statements in _MIGRATIONS[version:]:
-                for statement in statements:
-                    self._db.execute(statement)
-            self._db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
 
-    def _version(self) -> int:
-        return self._db.execute("PRAGMA user_version").fetchone()[0]
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the file's schema up to date."""
+    if _version(db) == len(_MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another process may have brought the file up to date.
+        version = _version(db)
+        if version > len(_MIGRATIONS):
+            raise SessionError(f"{path} was written by a newer version", "STORE_FAILED")
+        for statements in _MIGRATIONS[version:]:
+            for statement in statements:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from dsh_tools.content import content_text
 from dsh_tools.errors import SessionError
-from dsh_tools.session import EventDraft, EventLog, Sessions, SqliteStore, is_sqlite_store
+from dsh_tools.kernel import create_context
+from dsh_tools.pipeline import ToolsPlugin
+from dsh_tools.session import EventDraft, EventLog, Sessions, SqliteStore, is_held, is_sqlite_store
+from dsh_tools.toolkits.files import FilesPlugin
+from dsh_tools.toolkits.search import SearchPlugin
+from dsh_tools.tools.execution import ToolCall
 
 VISIT = """
 import asyncio, sys
@@ -48,7 +54,25 @@ async def stored(path: Path, session: str) -> int:
         await store.close()
 
 
-@pytest.mark.parametrize("look", ["read", "second store", "read-only store", "kind of file"])
+async def read_and_search(folder: Path) -> None:
+    """Let the tools of the same process have a go at every file there."""
+    (folder / "notes.txt").write_text("SQLite and me\n")
+    async with create_context() as ctx:
+        await ctx.plugin(ToolsPlugin())
+        await ctx.plugin(FilesPlugin(), {"root": str(folder)})
+        await ctx.plugin(SearchPlugin(), {"root": str(folder), "engine": "library"})
+        found = await ctx.tools.execute(ToolCall("grep", {"pattern": "SQLite"}))
+        assert "notes.txt" in content_text(found.content)
+        for name in ("sessions.sqlite", "sessions.sqlite-shm"):
+            refused = await ctx.tools.execute(ToolCall("read", {"file_path": name}))
+            assert f"{name} keeps the sessions of this application" in content_text(refused.content)
+            (folder / "link").unlink(missing_ok=True)
+            (folder / "link").hardlink_to(folder / name)
+            refused = await ctx.tools.execute(ToolCall("read", {"file_path": "link"}))
+            assert "keeps the sessions of this application" in content_text(refused.content)
+
+
+@pytest.mark.parametrize("look", ["read", "second store", "read-only store", "kind of file", "tools"])
 async def test_looking_in_the_writing_process_costs_no_events(tmp_path: Path, look: str) -> None:
     # Whatever opens or closes the file beside the writer must not take SQLite's locks away.
     path = tmp_path / "sessions.sqlite"
@@ -61,6 +85,8 @@ async def test_looking_in_the_writing_process_costs_no_events(tmp_path: Path, lo
         await store.read("mine")
     elif look == "kind of file":
         assert is_sqlite_store(path)
+    elif look == "tools":
+        await read_and_search(tmp_path)
     else:
         others.append(SqliteStore(path, read_only=look == "read-only store"))
         await others[0].read("mine")
@@ -77,6 +103,7 @@ async def test_looking_in_the_writing_process_costs_no_events(tmp_path: Path, lo
     await sessions.close()
     await store.close()
     assert await stored(path, "mine") == 10
+    assert not is_held(path.stat())
     reader = SqliteStore(path, read_only=True)
     assert len(await reader.list_sessions()) == 6
     await reader.close()

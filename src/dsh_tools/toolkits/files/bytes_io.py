@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 
-from ..file_errors import FileTooLargeError, MissingFileError, NotRegularFileError, file_error
+from ...session import is_held
+from ..file_errors import FileTooLargeError, MissingFileError, NotPermittedError, NotRegularFileError, file_error
 from ..places import Place
 
 __all__ = ["Version", "chunks_of", "open_regular", "read_all", "version_of"]
@@ -34,6 +35,8 @@ def open_regular(place: Place, flags: int = os.O_RDONLY) -> Generator[int]:
     if found is None:
         raise MissingFileError(f"{place.shown} does not exist{_close_name(place)}")
     _require_regular(found, place)
+    if is_held(found):
+        raise NotPermittedError(f"{place.shown} keeps the sessions of this application, which is using it")
     try:
         fd = os.open(place.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place.fd)
     except OSError as error:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
+from ...session import is_held
 from .ignore import IgnoreFile, IgnoreStack, parse_ignore_file
 
 __all__ = ["HiddenFiles", "open_regular_at", "walk_files"]
@@ -118,8 +119,10 @@ def _has_repository(folder: int) -> bool:
 
 
 def open_regular_at(top: int, path: str) -> int | None:
-    """Open a regular file below a folder; None where it is not one, or cannot be read."""
+    """Open a regular file below a folder; None where it is not one, or cannot be read, or a store that is in use."""
     try:
+        if is_held(os.stat(path, dir_fd=top, follow_symlinks=False)):
+            return None
         fd = os.open(path, _FILE_FLAGS, dir_fd=top)
     except OSError:
         return None
