@@ -14,15 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, ErrorClassSpec, HostAnswer
-from ..content import ImageBlock
 from ..errors import HarnessError, LossyJsonError, ToolError, describe_exception
 from ..json_value import snapshot
 from ..kernel.abort import AbortController
-from ..messages import MessageSource, UserMessage
 from ..pipeline import CallLane, Slot
 from ..tools.execution import ToolCall
 from ..tools.registry import RESERVED_NAME
 from ..tools.result import ToolResult, ToolSuccess
+from .inheritance import inherit
 from .recording import DispatchLog
 
 if TYPE_CHECKING:
@@ -33,11 +32,10 @@ if TYPE_CHECKING:
     from .journaled import Step
     from .recording import DispatchRecorder
 
-__all__ = ["IMAGES_FROM", "SETTLED", "Bridge", "DispatchError", "SubCall", "refuse_reentry"]
+__all__ = ["SETTLED", "Bridge", "DispatchError", "SubCall", "refuse_reentry"]
 
 SETTLED = "run_code settled"
 _ERROR_CLASS = ErrorClassSpec("ToolCallError", "toolName")
-IMAGES_FROM = MessageSource("plugin", plugin="tools-code-mode")
 
 
 class DispatchError(HarnessError):
@@ -192,7 +190,7 @@ class Bridge:
             sub.resolve(result.value)
         else:
             sub.reject(result.error.message)
-        self._inherit(result)
+        inherit(self._execution, result)
         self._log.settled(sub.start, call, result)
         if self._log.pending > self._most():
             await self._log.keep_up(self._most())
@@ -201,18 +199,6 @@ class Bridge:
         """Tell the program that the call will never start; nothing is logged (CODE-116)."""
         self._open.pop(slot.tag, None)
         slot.tag.reject(self._over(f"{slot.call.name} tool call abandoned"))
-
-    def _inherit(self, result: ToolResult) -> None:
-        execution = self._execution
-        if isinstance(result, ToolSuccess):
-            for block in result.content:
-                if isinstance(block, ImageBlock):
-                    execution.defer_context(UserMessage(result.content, IMAGES_FROM))
-                    break
-            if result.concludes_turn is True:
-                execution.conclude_turn()
-        for context in result.additional_contexts or ():
-            execution.defer_context(context)
 
     def _lane_ended(self, work: asyncio.Task[None]) -> None:
         """Where the lane itself failed nobody can be answered any more: end the program."""

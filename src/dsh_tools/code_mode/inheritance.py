@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..content import ImageBlock
 from ..json_value import JsonValue, snapshot
-from ..messages import UserMessage, record_json
+from ..messages import MessageSource, UserMessage, record_json
 from ..tools.result import ToolResult, ToolSuccess
-from .bridge import IMAGES_FROM
 
 if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
 
-__all__ = ["hand_on", "inheritance"]
+__all__ = ["hand_on", "inherit", "inheritance"]
+
+_IMAGES_FROM = MessageSource("plugin", plugin="tools-code-mode")
+
+
+def inherit(execution: ToolExecution, result: ToolResult) -> None:
+    """Give the outer call what it gets of a result."""
+    for context in _contexts(result):
+        execution.defer_context(context)
+    if isinstance(result, ToolSuccess) and result.concludes_turn is True:
+        execution.conclude_turn()
 
 
 def inheritance(result: ToolResult) -> JsonValue:
     """Return what the outer call gets of a result: contexts, images first, the turn's end; None for nothing."""
-    contexts: list[UserMessage] = list(result.additional_contexts or ())
     kept: dict[str, Any] = {}
-    if isinstance(result, ToolSuccess):
-        for block in result.content:
-            if isinstance(block, ImageBlock):
-                contexts.insert(0, UserMessage(result.content, IMAGES_FROM))
-                break
-        if result.concludes_turn is True:
-            kept["concludes"] = True
+    if isinstance(result, ToolSuccess) and result.concludes_turn is True:
+        kept["concludes"] = True
+    contexts = _contexts(result)
     if contexts:
         kept["contexts"] = [record_json(context) for context in contexts]
     return snapshot(kept) if kept else None
@@ -42,3 +47,12 @@ def hand_on(execution: ToolExecution, inherited: Any) -> None:
         execution.defer_context(msgspec.convert(context, UserMessage))
     if inherited.get("concludes"):
         execution.conclude_turn()
+
+
+def _contexts(result: ToolResult) -> Sequence[UserMessage]:
+    contexts = result.additional_contexts or ()
+    if isinstance(result, ToolSuccess):
+        for block in result.content:
+            if isinstance(block, ImageBlock):
+                return (UserMessage(result.content, _IMAGES_FROM), *contexts)
+    return contexts
