@@ -161,6 +161,8 @@ class Agent:
     def _require_waiting(self) -> None:
         if self._driver is not None or self._resuming:
             raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
+        if self._ending is not None:
+            raise SessionError(f'agent "{self.name}" is disposed and goes on with nothing', "AGENT_DISPOSED")
         if not self.is_waiting:
             raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
 

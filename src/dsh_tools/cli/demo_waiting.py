@@ -81,11 +81,10 @@ def _sum_up(request: ModelRequest) -> ScriptedStep:
 
 
 async def mount_waiting_demo(ctx: Context, root: Path) -> None:
-    """Mount the demo's tools and its view, the same whenever the session is opened."""
+    """Mount the demo's tools, the same whenever the session is opened."""
     await ctx.plugin(FilesPlugin(), {"root": str(root)})
     await ctx.plugin(SearchPlugin(), {"root": str(root)})
     await ctx.plugin(ShellPlugin(), {"cwd": str(root)})
-    await ctx.plugin(LiveView(make_console()))
 
 
 async def run_waiting_demo(ctx: Context, root: Path, store: Path, *, page: str | None = None) -> TurnEndReason:
@@ -95,6 +94,7 @@ async def run_waiting_demo(ctx: Context, root: Path, store: Path, *, page: str |
         How the last turn ended.
     """
     console = make_console()
+    await ctx.plugin(LiveView(console))
     log = await ctx.sessions.create(cwd=str(root), origin=WAITING_DEMO)
     agent = await _agent(ctx, log, _model())
     console.print(Rule(Text(f"dsh-tools demo · {plain(str(root))}"), style="dim"))

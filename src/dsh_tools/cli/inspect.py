@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from ..errors import ConfigError
-from ..inspector import Inspector, InspectorPlugin, open_source
+from ..inspector import Inspector, InspectorPlugin, Resume, is_store, open_source
 from ..kernel import create_context
 from ..pipeline import ToolsPlugin
+from ..session import SessionsConfig
 from ..toolkits.files import FilesPlugin
 from ..toolkits.search import SearchPlugin
 from ..toolkits.shell import ShellPlugin
 from .config import CommandConfig
+from .models import open_model
 from .runtime import ConfigOption, open_app, run_verb
+from .waiting import demo_app, is_demo, resumed_agent, suspending
 
 if TYPE_CHECKING:
+    from ..agent import Agent
     from ..kernel import Context
+    from ..session import SessionHeader
     from ..tools import ToolDefinition
 
 __all__ = ["inspect", "mount_inspector", "well_known_tools"]
+
+HOLD_SECONDS: Final = 60.0
+"""How long a question of a turn that goes on here waits for the page, before its turn waits again."""
 
 
 def inspect(
@@ -36,27 +44,68 @@ def inspect(
     host: Annotated[
         str, typer.Option("--host", help="The address to listen on; the loopback by default.")
     ] = "127.0.0.1",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="The model that goes on with sessions that wait, once they are answered: openai:NAME, anthropic:NAME.",
+        ),
+    ] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="Another server of the same protocol.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Serve a page that shows sessions as they are written, their timelines, and the configured tools.
 
-    Without --session it shows the configured store. The file is only read; the tools of dsh.yaml can be called
-    from the page, through the whole pipeline. It runs until Ctrl-C.
+    Without --session it shows the configured store. The tools of dsh.yaml can be called from the page, through the
+    whole pipeline. The file is only read, until somebody answers a session in it that waits for a person: that one
+    goes on here, with the tools of dsh.yaml and --model, or the demo's own. It runs until Ctrl-C.
     """
 
     async def work(settings: CommandConfig) -> int:
         path = session if session is not None else _configured(settings)
-        source = await open_source(path)
-        # The page reads the file; the application of this process keeps no sessions of its own.
-        own = settings.model_copy(update={"sessions": settings.sessions.model_copy(update={"store": "memory"})})
+        keeps = await asyncio.to_thread(is_store, path)
+        if model is not None:
+            open_model(model, base_url)  # a wrong name is told now, and not when somebody answers
+        # A turn that goes on here may ask again: it waits for the page a while, and then for another time.
+        held = suspending(settings.with_store(path), settings.approval.suspend_after or HOLD_SECONDS)
+        own = held if keeps else held.model_copy(update={"sessions": SessionsConfig(store="memory")})
         async with open_app(own) as ctx, well_known_tools() as fallback:
-            plugin = InspectorPlugin(source, fallback)
+            source = await open_source(path, ctx.sessions if keeps else None)
+            resume = _resume(ctx, suspending(own, 0), model, base_url) if keeps else None
+            plugin = InspectorPlugin(source, fallback, resume)
             inspector = await mount_inspector(ctx, plugin, host, port)
             typer.echo(f"inspecting {path}\nopen {inspector.url}")
             await asyncio.Event().wait()
         return 0
 
     run_verb(work, config)
+
+
+def _resume(ctx: Context, settings: CommandConfig, model: str | None, base_url: str | None) -> Resume:
+    """What goes on with the sessions of the file: the page's own application, or for the demo's an application as
+    theirs was.
+    """
+
+    @asynccontextmanager
+    async def here(header: SessionHeader) -> AsyncGenerator[Agent]:
+        agent = await resumed_agent(ctx, header.id, model, base_url, name=header.id)
+        try:
+            yield agent
+        finally:
+            await agent.dispose()
+
+    @asynccontextmanager
+    async def as_demo(header: SessionHeader) -> AsyncGenerator[Agent]:
+        async with demo_app(settings, header) as app:
+            yield await resumed_agent(app, header.id, None)
+
+    def resume(header: SessionHeader) -> AbstractAsyncContextManager[Agent] | None:
+        if is_demo(header):
+            return as_demo(header)
+        return None if model is None else here(header)
+
+    return resume
 
 
 async def mount_inspector(ctx: Context, plugin: InspectorPlugin, host: str, port: int) -> Inspector:

@@ -11,19 +11,18 @@ from msgspec import UNSET
 from rich.rule import Rule
 from rich.text import Text
 
-from ..agent import Agent
-from ..code_runtime import CodeRuntimeConfig
 from ..errors import ApprovalError, ConfigError, SessionError
 from ..services import answer_question, open_questions
 from ..session.events import Completed, Waiting
 from ..terminal import LiveView, TerminalApprovalPlugin, make_console, plain, render_call
-from .demo_waiting import WAITING_DEMO, WAITING_RULES, mount_waiting_demo, resume_command, resumed_demo_agent
-from .models import open_model
+from .demo_waiting import resume_command
 from .runtime import ConfigOption, StoreOption, open_app, run_verb
+from .waiting import demo_app, is_demo, resumed_agent, suspending
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..agent import Agent
     from ..kernel import Context
     from ..session import SessionHeader
     from ..session.events import ApprovalAsked
@@ -56,21 +55,19 @@ def resume_session(
         if reason is not None and not reject:
             raise ConfigError("--reason goes with --reject")
         header = await _header(settings.with_store(store, read_only=True), session_id)
-        is_demo = header.origin == WAITING_DEMO
-        if not is_demo and model is None:
+        if not is_demo(header) and model is None:
             raise ConfigError("say which model goes on: --model openai:NAME or anthropic:NAME")
-        chosen = _settings(settings.with_store(store), is_demo, asks=sys.stdin.isatty() and not (allow or reject))
+        # In a terminal a question waits for its answer; elsewhere nobody answers.
+        asks = sys.stdin.isatty() and not (allow or reject)
+        chosen = suspending(settings.with_store(store), None if asks else settings.approval.suspend_after or 0)
         outcome = "allowed-once" if allow else "rejected" if reject else None
-        async with open_app(chosen, mount_plugins=not is_demo) as ctx:
+        async with demo_app(chosen, header) if is_demo(header) else open_app(chosen) as ctx:
             console = make_console()
-            if is_demo:
-                await mount_waiting_demo(ctx, Path("" if header.cwd is UNSET else header.cwd))
-            else:
-                await ctx.plugin(LiveView(console))
+            await ctx.plugin(LiveView(console))
             if sys.stdin.isatty():
                 await ctx.plugin(TerminalApprovalPlugin(console))
             try:
-                agent = await _agent(ctx, session_id, model, base_url)
+                agent = await resumed_agent(ctx, session_id, model, base_url)
                 # Before anybody answers: an answer that nothing can act on is of no use.
                 await agent.check_resume()
                 await _answer(ctx, console, session_id, outcome, reason)
@@ -85,16 +82,6 @@ def resume_session(
 async def _header(settings: CommandConfig, session_id: str) -> SessionHeader:
     async with open_app(settings, mount_plugins=False) as ctx:
         return (await ctx.sessions.read(session_id)).header
-
-
-def _settings(settings: CommandConfig, is_demo: bool, *, asks: bool) -> CommandConfig:
-    """The configuration to go on with: in a terminal questions wait for their answer, elsewhere nobody answers."""
-    approval = settings.approval
-    after = None if asks else 0 if approval.suspend_after is None else approval.suspend_after
-    changed: dict[str, object] = {"approval": approval.model_copy(update={"suspend_after": after})}
-    if is_demo:
-        changed |= {"policy": WAITING_RULES, "code": CodeRuntimeConfig()}
-    return settings.model_copy(update=changed)
 
 
 async def _answer(ctx: Context, console: Console, session_id: str, outcome: object, reason: str | None) -> None:
@@ -120,21 +107,6 @@ def _show(console: Console, question: ApprovalAsked) -> None:
     console.print(render_call(None, name=question.tool_name, arguments=arguments))
     if question.reason is not UNSET:
         console.print(Text(f"  {plain(question.tool_name)} needs approval: {plain(question.reason)}", "yellow"))
-
-
-async def _agent(ctx: Context, session_id: str, model: str | None, base_url: str | None) -> Agent:
-    try:
-        log = await ctx.sessions.open(session_id, resume=True)
-    except SessionError as error:
-        if error.code != "SESSION_BUSY":
-            raise
-        raise SessionError("another process has it open, and may be going on with it", error.code) from error
-    if not log.is_waiting:
-        raise SessionError("it waits for nobody", "NOT_WAITING")
-    if log.header.origin == WAITING_DEMO:
-        return await resumed_demo_agent(ctx, log)
-    assert model is not None
-    return await ctx.agents.create("main", open_model(model, base_url), session=log)
 
 
 async def _go_on(agent: Agent, console: Console, store: Path | None) -> int:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from .config import InspectorConfig
 from .plugin import InspectorPlugin
 from .service import Inspector
-from .source import LiveSource, Source, StoreSource, open_source
+from .source import LiveSource, Source, StoreSource, is_store, open_source
 from .stages import STAGES, StageTimesPlugin
 from .svg import timeline_svg
 from .timeline import CallTimes, Span, StepTimes, timeline_of
+from .waiting import Resume
 
 __all__ = [
     "STAGES",
@@ -23,11 +24,13 @@ __all__ = [
     "InspectorConfig",
     "InspectorPlugin",
     "LiveSource",
+    "Resume",
     "Source",
     "Span",
     "StageTimesPlugin",
     "StepTimes",
     "StoreSource",
+    "is_store",
     "open_source",
     "timeline_of",
     "timeline_svg",

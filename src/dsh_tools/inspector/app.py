@@ -15,8 +15,6 @@ from starlette.routing import Route
 
 from ..errors import HarnessError, SessionError
 from ..json_value import parse_json, to_json_text
-from ..messages import record_json
-from ..services import open_questions
 from ..session import dump_jsonl
 from .rows import raw_text
 from .search import search_sessions
@@ -129,31 +127,25 @@ class _Pages:
 
     async def approvals(self, request: Request) -> Response:
         desk = self._inspector.desk
-        pending = [] if desk is None else desk.pending()
-        known = {question["id"] for question in pending}
-        elsewhere: list[dict[str, Any]] = []
-        for summary in (await self._inspector.source.summaries())[:50]:
-            session = summary.header.id
-            events = await self._inspector.source.events(session, 0)
-            elsewhere += [
-                {**record_json(asked), "session": session} for asked in open_questions(events) if asked.id not in known
-            ]
-        return _json({"pending": pending, "elsewhere": elsewhere})
+        await self._inspector.look()
+        return _json({"pending": desk.pending(), "elsewhere": desk.elsewhere()})
 
     async def answer(self, request: Request) -> Response:
         desk = self._inspector.desk
-        if desk is None:
+        if not desk.answers:
             return PlainTextResponse("nobody can be answered from here", 409)
         given: Any = await _body(request)
         reason = given.get("reason")
-        accepted = desk.answer(
+        done = await desk.answer(
             request.path_params["id"],
             given.get("outcome"),
             reason.strip() or None if isinstance(reason, str) else None,
             given.get("remember"),
             given.get("digest"),
         )
-        return _json({"accepted": accepted}, 200 if accepted else 409)
+        if done is None:
+            return _json({"accepted": False}, 409)
+        return _json({"accepted": True} if done == "answered" else {"accepted": True, "turn": done})
 
     # ── tools ─────────────────────────────────────────────────────────────────
 

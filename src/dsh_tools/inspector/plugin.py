@@ -13,16 +13,15 @@ from ..services import APPROVAL_ASKED, APPROVAL_DECIDED
 from ..session import SESSION_EVENT, SESSION_OPEN, EventLog
 from ..tools.events import TOOL_PROGRESS, TOOL_RESULT, TOOL_STATE, TOOL_SUSPENDED, TOOLS_CHANGE
 from .config import InspectorConfig
-from .desk import Desk
 from .service import Inspector
 from .source import LiveSource, Source
 from .stages import StageTimesPlugin
+from .waiting import Resume
 
 if TYPE_CHECKING:
     from ..agent import Agent
     from ..kernel import Context
     from ..model import ModelEvent
-    from ..services import ApprovalAnswer, ApprovalRequest
     from ..session import Event, Sessions
     from ..tools import ToolDefinition
     from ..tools.execution import ToolExecution
@@ -42,6 +41,8 @@ class InspectorPlugin:
     Parameters:
         source: sessions to look at instead of the application's own.
         fallback: finds definitions for the cards of tools that the application does not have.
+        resume: goes on with stored sessions that wait for a person, once they are answered here; see :data:`Resume`.
+            Without it such an answer is kept in its session, and counts when something else resumes that.
     """
 
     name = "inspector"
@@ -49,10 +50,14 @@ class InspectorPlugin:
     Config = InspectorConfig
 
     def __init__(
-        self, source: Source | None = None, fallback: Callable[[str], ToolDefinition | None] | None = None
+        self,
+        source: Source | None = None,
+        fallback: Callable[[str], ToolDefinition | None] | None = None,
+        resume: Resume | None = None,
     ) -> None:
         self._source = source
         self._fallback = fallback
+        self._resume = resume
 
     async def apply(self, ctx: Context, config: InspectorConfig) -> None:
         """Start to serve.
@@ -67,9 +72,7 @@ class InspectorPlugin:
                 raise ConfigError("the inspector needs sessions: mount SessionsPlugin, or give it a source")
             source = LiveSource(cast("Sessions", sessions))
             ctx.plugin(StageTimesPlugin())
-        inspector = Inspector(ctx, source, config, self._fallback)
-        if ctx.get("approval") is not None:
-            inspector.desk = Desk(ctx, inspector.hub)
+        inspector = Inspector(ctx, source, config, self._fallback, self._resume)
         _listen(ctx, inspector)
         ctx.effect(lambda: inspector.dispose, "inspector")
         await inspector.start()
@@ -125,13 +128,8 @@ def _listen(ctx: Context, inspector: Inspector) -> None:
         ctx.on(TOOL_SUSPENDED, suspended)
         ctx.on(TOOL_RESULT, settled)
     ctx.on(TOOLS_CHANGE, lambda: hub.broadcast("tools", {}))
-    if desk is not None:
-
-        def decided(request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-            desk.decided(request, answer.outcome, answer.reason)
-
-        ctx.on(APPROVAL_ASKED, desk.asked)
-        ctx.on(APPROVAL_DECIDED, decided)
+    ctx.on(APPROVAL_ASKED, desk.asked)
+    ctx.on(APPROVAL_DECIDED, lambda request, answer: desk.decided(request, answer.outcome, answer.reason))
 
 
 def _session_of(execution: ToolExecution) -> str | None:

@@ -11,19 +11,23 @@ from ..errors import SessionError
 from .auth import Keys
 from .catalogue import Catalogue
 from .config import InspectorConfig
+from .desk import Desk
 from .hub import Hub
 from .stream import session_rows
+from .waiting import Resume, WaitingTurns
 
 if TYPE_CHECKING:
     from ..kernel import Context
     from ..tools import ToolDefinition
-    from .desk import Desk
     from .server import Server
     from .source import Source
 
 __all__ = ["Inspector"]
 
 _log = logging.getLogger("dsh_tools")
+
+_LIVE_PAUSES = 10
+"""How many times less often a live application's own store is looked at for what other processes write."""
 
 
 class Inspector:
@@ -34,6 +38,7 @@ class Inspector:
         source: where the sessions come from.
         config: see :class:`InspectorConfig`.
         fallback: finds definitions for the cards of tools that the application does not have.
+        resume: goes on with stored sessions that wait for a person.
     """
 
     def __init__(
@@ -42,13 +47,15 @@ class Inspector:
         source: Source,
         config: InspectorConfig,
         fallback: Callable[[str], ToolDefinition | None] | None = None,
+        resume: Resume | None = None,
     ) -> None:
         self.ctx = ctx
         self.source = source
         self.config = config
         self.hub = Hub()
         self.keys = Keys()
-        self.desk: Desk | None = None
+        self._waiting = WaitingTurns(ctx, source, resume, self._questions_changed, self._went_on)
+        self.desk = Desk(ctx, self.hub, self._waiting, fallback)
         self.catalogue = Catalogue(ctx, source, config.allow_calls)
         self._fallback = fallback
         self._server: Server | None = None
@@ -81,8 +88,7 @@ class Inspector:
         server = Server(self)
         self._port = await server.start(self._port)
         self._server = server
-        if not self.source.is_live:
-            self._keep(self._poll())
+        self._keep(self._poll())
 
     async def stop(self) -> None:
         """Stop listening and end all connections. Pending questions stay pending."""
@@ -108,7 +114,7 @@ class Inspector:
         return {
             "label": self.source.label,
             "live": self.source.is_live,
-            "answers": self.desk is not None,
+            "answers": self.desk.answers,
             "calls": self.config.allow_calls,
         }
 
@@ -134,6 +140,23 @@ class Inspector:
         if self.hub.is_watched and self._refresh is None:
             self._refresh = self._keep(self._tell_sessions())
 
+    async def look(self) -> None:
+        """Look for open questions in the store; what was found before stays where it cannot be read."""
+        try:
+            if await self._waiting.look():
+                self.desk.refresh()
+        except SessionError as error:
+            _log.warning("the store cannot be read now: %s", error)
+
+    def _questions_changed(self) -> None:
+        """Tell the pages what is open, now and after another look into the store."""
+        if self._server is not None:
+            self.desk.refresh()
+            self._keep(self.look())
+
+    def _went_on(self, session: str, ended: str) -> None:
+        self.hub.broadcast("went-on", {"session": session, "ended": ended})
+
     async def _tell_sessions(self) -> None:
         try:
             await asyncio.sleep(0.25)
@@ -142,11 +165,12 @@ class Inspector:
             self._refresh = None
 
     async def _poll(self) -> None:
-        """Look for what other processes write, while somebody looks on."""
+        """Look for what other processes write, while somebody looks on; less often where this one tells its own."""
         known: dict[str, int] = {}
         failing = False
+        pause = self.config.poll_ms / 1000 * (_LIVE_PAUSES if self.source.is_live else 1)
         while True:
-            await asyncio.sleep(self.config.poll_ms / 1000)
+            await asyncio.sleep(pause)
             if not self.hub.is_watched:
                 continue
             try:
@@ -161,6 +185,7 @@ class Inspector:
                 for session in (key for key, length in found.items() if known.get(key) != length):
                     self.hub.touch(session)
                 self.sessions_changed()
+                await self.look()
                 known = found
 
     def _keep(self, work: Any) -> asyncio.Task[None]:

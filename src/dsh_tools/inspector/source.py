@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import ConfigError, SessionError
-from ..session import Event, MemoryStore, Sessions, SessionSummary, SqliteStore, StoredSession, read_jsonl
+from ..session import (
+    Event,
+    MemoryStore,
+    Sessions,
+    SessionSummary,
+    SqliteStore,
+    StoredSession,
+    is_sqlite_store,
+    read_jsonl,
+)
 
-__all__ = ["LiveSource", "Source", "StoreSource", "open_source"]
+__all__ = ["LiveSource", "Source", "StoreSource", "is_store", "open_source"]
 
 
 class Source(Protocol):
@@ -21,6 +30,9 @@ class Source(Protocol):
 
     is_live: bool
     """Whether the application runs in this process, so that changes are told; otherwise they are looked for."""
+
+    sessions: Sessions | None
+    """The same sessions for writing, so that questions in them can be answered; None only looks on."""
 
     async def summaries(self) -> list[SessionSummary]:
         """Return the sessions, the most recently used first."""
@@ -38,6 +50,10 @@ class Source(Protocol):
         """Return a session's events from a place on; none where there is no such session."""
         ...
 
+    def how_to_go_on(self, session_id: str) -> str:
+        """Say how a session that waits goes on, where nothing here can go on with it."""
+        ...
+
     async def close(self) -> None:
         """Let go of what was opened for looking."""
         ...
@@ -50,6 +66,7 @@ class LiveSource:
 
     def __init__(self, sessions: Sessions, label: str = "live application") -> None:
         self.label = label
+        self.sessions: Sessions | None = sessions
         self._sessions = sessions
 
     async def summaries(self) -> list[SessionSummary]:
@@ -70,18 +87,38 @@ class LiveSource:
         except SessionError:
             return ()
 
+    def how_to_go_on(self, session_id: str) -> str:
+        """The application has to do it."""
+        return "its application opens it and calls agent.resume()"
+
     async def close(self) -> None:
         """Nothing was opened."""
 
 
 class StoreSource:
-    """The sessions in a file; only read, never changed."""
+    """The sessions in a file that others write; only read here.
+
+    Parameters:
+        store: reads the file.
+        label: what the page calls it.
+        path: the file, for the commands that are proposed.
+        sessions: the same sessions for writing, so that questions in them can be answered.
+    """
 
     is_live = False
 
-    def __init__(self, store: SqliteStore | MemoryStore, label: str) -> None:
+    def __init__(
+        self,
+        store: SqliteStore | MemoryStore,
+        label: str,
+        *,
+        path: Path | None = None,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.label = label
+        self.sessions = sessions
         self._store = store
+        self._path = path
 
     async def summaries(self) -> list[SessionSummary]:
         """Return the sessions in the file."""
@@ -100,20 +137,30 @@ class StoreSource:
         except SessionError:
             return ()
 
+    def how_to_go_on(self, session_id: str) -> str:
+        """The command that goes on with a session of the file."""
+        if self._path is None or isinstance(self._store, MemoryStore):
+            return "an exported session cannot go on; answer it where its store is"
+        return f"dsh-tools session resume {session_id} --store {self._path} --model NAME"
+
     async def close(self) -> None:
         """Close the file."""
         await self._store.close()
 
 
-async def open_source(path: Path) -> StoreSource:
+async def open_source(path: Path, sessions: Sessions | None = None) -> StoreSource:
     """Open a file to look at: a session store, or one exported session (JSON lines).
+
+    Parameters:
+        path: the file.
+        sessions: an application's own sessions where it keeps them in this store; questions can be answered then.
 
     Raises:
         ConfigError: there is no such file.
         SessionError: ``CORRUPT_LOG``: an export that cannot be read.
     """
-    if await asyncio.to_thread(_is_store, path):
-        return StoreSource(SqliteStore(path, read_only=True), path.name)
+    if await asyncio.to_thread(is_store, path):
+        return StoreSource(SqliteStore(path, read_only=True), path.name, path=path, sessions=sessions)
     session = await asyncio.to_thread(read_jsonl, path)
     store = MemoryStore()
     writer = await store.create(session.header, session.events)
@@ -121,8 +168,12 @@ async def open_source(path: Path) -> StoreSource:
     return StoreSource(store, path.name)
 
 
-def _is_store(path: Path) -> bool:
+def is_store(path: Path) -> bool:
+    """Whether a file is a session store, and not an export.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
     if not path.is_file():
         raise ConfigError(f"{path}: is not a file")
-    with path.open("rb") as file:
-        return file.read(15) == b"SQLite format 3"
+    return is_sqlite_store(path)

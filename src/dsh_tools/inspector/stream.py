@@ -15,7 +15,6 @@ from ..session import Event
 from .rows import Projector
 
 if TYPE_CHECKING:
-    from .desk import Desk
     from .hub import Channel
     from .service import Inspector
 
@@ -39,7 +38,8 @@ async def event_stream(inspector: Inspector, session: str | None, start: int) ->
     channel = hub.open(session)
     try:
         yield "retry: 700\n" + _message("hello", inspector.about())
-        yield _message("approvals", _approvals(desk))
+        await inspector.look()
+        yield _message("approvals", desk.pending())
         yield _message("sessions", await session_rows(inspector))
         follower = None if session is None else _Follower(inspector, session, start)
         if follower is not None:
@@ -102,6 +102,7 @@ async def session_rows(inspector: Inspector) -> list[dict[str, Any]]:
             "length": found.length,
             "title": found.title,
             "live": inspector.is_live(found.header.id),
+            "waiting": found.waiting,
             **{
                 key: value
                 for key, value in (
@@ -122,10 +123,6 @@ def _take(channel: Channel) -> list[str]:
         channel.overran = False
         return [_message("start-over", {})]
     return messages
-
-
-def _approvals(desk: Desk | None) -> list[dict[str, Any]]:
-    return [] if desk is None else desk.pending()
 
 
 def _message(kind: str, payload: Any) -> str:

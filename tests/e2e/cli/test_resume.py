@@ -253,7 +253,7 @@ async def test_the_demo_is_answered_in_the_page_and_goes_on(project: Path) -> No
             (question,) = (await client.get("/api/approvals")).json()["pending"]
             assert (question["toolName"], question["waiting"]) == ("bash", True)
             answer = await client.post(f"/api/approvals/{question['id']}", json={"outcome": "allowed-once"})
-            assert answer.json() == {"accepted": True}, answer.text
+            assert answer.json() == {"accepted": True, "turn": "goes-on"}, answer.text
         while "when the calls ran" not in shown:
             line = (await asyncio.wait_for(child.stdout.readline(), 60)).decode()
             assert line, shown

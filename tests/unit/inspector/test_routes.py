@@ -151,7 +151,13 @@ async def test_open_questions_of_stored_sessions_are_listed(app: Any) -> None:
     log.append("approval/asked", {"id": "q1", "toolName": "deploy", "reason": "production"})
     await log.flush()
     found = (await client.get("/api/approvals")).json()
-    assert found["elsewhere"] == [{"id": "q1", "toolName": "deploy", "reason": "production", "session": "old"}]
+    (question,) = found["elsewhere"]
+    expected = {"id": "q1", "toolName": "deploy", "reason": "production", "session": "old", "waiting": False}
+    assert question | expected == question
+    # Whoever asked may still run, and here is nothing that could go on if it does not.
+    assert (question["answerable"], question["goesOn"]) == (False, False)
+    refused = await client.post("/api/approvals/q1", json={"outcome": "allowed-once"})
+    assert (refused.status_code, refused.json()) == (409, {"accepted": False})
 
 
 async def test_tools_are_described_for_every_scope_with_what_hides_them(app: Any) -> None:

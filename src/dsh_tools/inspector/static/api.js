@@ -48,7 +48,7 @@ export async function enter() {
 
 const KINDS = [
   "hello", "approvals", "decided", "sessions", "rows", "caught-up", "delta", "answer-end", "progress", "state",
-  "tools", "start-over", "goodbye",
+  "tools", "went-on", "start-over", "goodbye",
 ];
 
 /** The one stream of this page. The browser reconnects after breaks; this does where it gives up. */

@@ -15,6 +15,13 @@ const app = { approvals: [], sessions: [], page: null, watched: null, stream: nu
 const PAGES = { sessions: SessionsPage, session: SessionPage, approvals: ApprovalsPage, tools: ToolsPage };
 const LINKS = [["sessions", "Sessions"], ["session", "Session"], ["approvals", "Approvals"], ["tools", "Tools"]];
 
+/** What came of a turn that went on here with an answer; anything else is a sentence already. */
+const ENDS = {
+  completed: "the turn went on and is completed", waiting: "the turn went on, and waits for another answer",
+  aborted: "the turn went on and was cancelled", error: "the turn went on and failed",
+  blocked: "the turn went on until a policy blocked it", "max-tokens": "the turn went on; the model's answer was cut off",
+};
+
 function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/").map(decodeURIComponent);
@@ -71,6 +78,8 @@ function onMessage(kind, payload) {
     drawNav();
   } else if (kind === "decided") {
     toast(`${plain(payload.toolName)}: ${payload.outcome}`, payload.outcome === "allowed-once" ? "ok" : "warn");
+  } else if (kind === "went-on") {
+    toast(`${plain(payload.session)}: ${ENDS[payload.ended] ?? plain(payload.ended)}`, payload.ended === "completed" ? "ok" : "warn");
   } else if (kind === "sessions") {
     app.sessions = payload;
     if (!route().name) show();

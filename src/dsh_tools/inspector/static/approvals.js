@@ -9,6 +9,7 @@ export class ApprovalsPage {
     this.app = app;
     this.title = "Approvals";
     this.cards = new Map();
+    this.others = new Map();
     this.list = h("div", { class: "inbox" });
     this.elsewhere = h("div", {});
     main.append(h("h1", {}, "Approvals"), this.list, this.elsewhere);
@@ -39,7 +40,7 @@ export class ApprovalsPage {
     }
     if (!this.app.approvals.length) {
       this.list.append(h("p", { class: "empty" }, server.about.answers || server.about.live
-        ? "Nothing waits for an answer." : "This page looks at a file; questions are answered where the application runs."));
+        ? "Nothing waits for an answer." : "This page looks at an export; questions are answered where its store is."));
     }
   }
 
@@ -51,13 +52,28 @@ export class ApprovalsPage {
       return; // the stream says when the server is back
     }
     const open = found.elsewhere;
-    this.elsewhere.replaceChildren(...(open.length ? [
-      h("h2", {}, "Open in stored sessions"),
-      h("p", { class: "dim" }, "These were asked by another process, or by one that ended before the answer. They can't be answered from here."),
-      open.map((asked) => h("section", { class: "question old", "aria-label": `Open question about ${plain(asked.toolName)}` },
-        h("h3", {}, plain(asked.toolName), " ", h("a", { href: `#/session/${encodeURIComponent(asked.session)}` }, plain(asked.session))),
-        asked.reason ? h("p", {}, plain(asked.reason)) : null,
-        asked.arguments === undefined ? null : jsonBody(asked.arguments, { label: "Arguments" })))].flat() : []));
+    const ids = new Set(open.map((question) => question.id));
+    for (const [id, card] of this.others) {
+      if (ids.has(id)) continue;
+      card.remove();
+      this.others.delete(id);
+    }
+    if (!open.length) {
+      this.elsewhere.replaceChildren();
+      return;
+    }
+    if (!this.elsewhere.children.length) {
+      this.elsewhere.append(
+        h("h2", {}, "Open in stored sessions"),
+        h("p", { class: "dim" }, "These were asked by a process that still runs, or that ended without a word. While it runs, answer where it asks."));
+    }
+    for (const question of open) {
+      if (this.others.has(question.id)) continue;
+      const card = questionCard(question);
+      card.classList.add("old");
+      this.others.set(question.id, card);
+      this.elsewhere.append(card);
+    }
   }
 }
 
@@ -77,6 +93,8 @@ function questionCard(question) {
         outcome, digest: question.argumentsDigest, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}), ...(remember ? { remember } : {}),
       });
       if (!answer.accepted) toast("Somebody else was faster: this question is over", "warn");
+      else if (answer.turn === "goes-on") toast("The turn goes on", "ok");
+      else if (answer.turn === "kept") toast("The answer is kept in the session", "ok");
     } catch (error) {
       problem.textContent = error.message;
       for (const button of card.querySelectorAll("button.answer")) button.disabled = false;
@@ -95,7 +113,8 @@ function questionCard(question) {
     h("p", { class: "label" }, "Arguments, exactly as they will run"),
     question.arguments === undefined ? h("p", { class: "none" }, "none") : jsonBody(question.arguments, { label: "Arguments", ui: item.ui }),
     question.clipped ? h("p", { class: "note warn" }, "The arguments are longer than this page shows.") : null,
-    h("div", { class: "answers" },
+    howItGoesOn(question),
+    !question.answerable ? null : h("div", { class: "answers" },
       answer("Allow once", "yes", () => send("allowed-once")),
       question.canBeRemembered ? [
         answer("Allow these arguments for this session", "", () => send("allowed-once", "arguments")),
@@ -109,4 +128,14 @@ function questionCard(question) {
     if (event.key === "Enter") send("rejected");
   });
   return card;
+}
+
+/** What an answer does for a turn that is not held up by its question but waits, or was broken off. */
+function howItGoesOn(question) {
+  if (question.goesOn === undefined) return null;
+  if (question.goesOn && question.waiting) return h("p", { class: "note" }, "Its turn waits, and nothing of it runs. With the answer it goes on here.");
+  if (question.goesOn) return h("p", { class: "note" }, "If the process that asked is gone, its turn goes on here with the answer.");
+  const how = [question.goOnWith.startsWith("dsh-tools ") ? h("code", {}, plain(question.goOnWith)) : plain(question.goOnWith)];
+  if (!question.answerable) return h("p", { class: "note" }, "It can't be answered from here. It goes on so: ", how);
+  return h("p", { class: "note" }, "Its turn waits. The answer is kept in the session, and the turn goes on so: ", how);
 }

@@ -45,6 +45,7 @@ export class SessionsPage {
       h("th", { scope: "row" },
         h("a", { href: `#/session/${encodeURIComponent(session.id)}` }, h("bdi", {}, plain(session.title || session.id))),
         session.live ? h("span", { class: "pill" }, "live") : null,
+        session.waiting ? h("span", { class: "pill" }, "waits for a person") : null,
         h("span", { class: "dim under" }, [session.id, session.cwd, session.parent ? `from ${session.parent}` : null].filter(Boolean).map(plain).join(" · "))),
       h("td", {}, moment(session.createdAt)), h("td", {}, moment(session.updatedAt)),
       h("td", { class: "right" }, session.length.toLocaleString("en")),
