@@ -17,7 +17,7 @@ import msgspec
 
 from ..code_mode import JournalStep, ProgramFacts, ProgramJournal
 
-__all__ = ["Journal", "JournalContents", "JournalRun", "ParkedCall", "RunState", "journal_of", "new_run"]
+__all__ = ["Journal", "JournalContents", "JournalRun", "OpenRun", "ParkedCall", "RunState", "journal_of", "new_run"]
 
 RunState = Literal["running", "suspended", "done"]
 
@@ -69,6 +69,25 @@ class JournalContents(msgspec.Struct):
     runs: dict[int, JournalRun] = {}
     parked: dict[int, ParkedCall] = {}
     announced: set[int] = set()
+
+
+class OpenRun:
+    """What a store's :class:`ProgramJournal` says of its run; how it is written is the store's.
+
+    Parameters:
+        session_id: the session.
+        call_key: the place of the call of ``run_code``.
+        run: the program's run, as it was when its journal was opened.
+        logged: the calls that the session's log has already.
+    """
+
+    def __init__(self, session_id: str, call_key: int, run: JournalRun, logged: Mapping[str, object | None]) -> None:
+        self.session_id = session_id
+        self.call_key = call_key
+        self.seed = run.seed
+        self.started_at = run.started_at
+        self.steps = run.steps
+        self.logged = logged
 
 
 class Journal(Protocol):

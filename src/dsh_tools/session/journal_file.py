@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from typing import Literal
 from ..code_mode import JournalStep
 from ..errors import SessionError
 from .entry_file import EntryFile
-from .journal import JournalContents, JournalRun, ParkedCall
+from .journal import JournalContents, JournalRun, OpenRun, ParkedCall
 from .journal_entries import announced_entry, contents_of, parked_entry, run_entry, state_entry, step_entry
 
 __all__ = ["FileJournal"]
@@ -146,7 +146,7 @@ class FileJournal:
             ) from error
 
 
-class _FileRun:
+class _FileRun(OpenRun):
     """The journal of one program in a :class:`FileJournal`."""
 
     def __init__(
@@ -158,30 +158,29 @@ class _FileRun:
         run: JournalRun,
         logged: Mapping[str, object | None],
     ) -> None:
+        super().__init__(session_id, call_key, run, logged)
         self._journal = journal
-        self._session_id = session_id
         self._append = file.append
         self._file = file
-        self._key = call_key
-        self.seed = run.seed
-        self.started_at = run.started_at
-        self.steps: Sequence[JournalStep] = run.steps
-        self.logged = logged
 
     def write(self, step: JournalStep) -> asyncio.Future[None] | None:
         try:
-            self._append(self._key, step_entry(step))
+            self._append(self.call_key, step_entry(step))
         except OSError as error:
-            raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
+            raise _failed(error) from error
         return None
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
         try:
-            self._append(self._key, state_entry(state).encode())
+            self._append(self.call_key, state_entry(state).encode())
             if state == "suspended":
-                await self._journal.sync(self._session_id, self._file)
+                await self._journal.sync(self.session_id, self._file)
         except OSError as error:
-            raise SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED") from error
+            raise _failed(error) from error
 
     def close(self) -> None:
-        self._journal.ended(self._session_id)
+        self._journal.ended(self.session_id)
+
+
+def _failed(error: OSError) -> SessionError:
+    return SessionError(f"the journal of a program failed: {error.strerror or error}", "STORE_FAILED")

@@ -8,12 +8,12 @@ the last ones; a run that is suspended waits for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..code_mode import JournalStep
 from ..errors import SessionError
-from .journal import JournalContents, JournalRun, ParkedCall
+from .journal import JournalContents, JournalRun, OpenRun, ParkedCall
 from .journal_entries import announced_entry, contents_of, parked_entry, run_entry, state_entry, step_entry
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class PostgresJournal:
         return self._connection
 
 
-class _PostgresRun:
+class _PostgresRun(OpenRun):
     """The journal of one program in a :class:`PostgresJournal`."""
 
     def __init__(
@@ -160,20 +160,15 @@ class _PostgresRun:
         run: JournalRun,
         logged: Mapping[str, object | None],
     ) -> None:
+        super().__init__(session_id, call_key, run, logged)
         self._journal = journal
-        self._session_id = session_id
-        self._key = call_key
-        self.seed = run.seed
-        self.started_at = run.started_at
-        self.steps: Sequence[JournalStep] = run.steps
-        self.logged = logged
 
     def write(self, step: JournalStep) -> asyncio.Future[None] | None:
-        return self._journal.append(self._session_id, self._key, step_entry(step).decode())
+        return self._journal.append(self.session_id, self.call_key, step_entry(step).decode())
 
     async def end(self, state: Literal["suspended", "done"]) -> None:
         durable = state == "suspended"
-        await self._journal.append(self._session_id, self._key, state_entry(state), durable=durable)
+        await self._journal.append(self.session_id, self.call_key, state_entry(state), durable=durable)
 
     def close(self) -> None:
         """Nothing is held."""
