@@ -25,7 +25,7 @@ from ..session import (
     record_dispatch,
     record_result,
 )
-from ..session.events import Aborted, ApprovalDecided, StepEnd, StepStart, TurnEnd, TurnStart
+from ..session.events import Aborted, ApprovalAsked, ApprovalDecided, StepEnd, StepStart, TurnEnd, TurnStart
 from ..tools.registry import RESERVED_NAME
 from ..tools.result import ErrorInfo, ToolFailure, failure
 
@@ -88,8 +88,10 @@ async def pending_calls(agent: Agent) -> list[PendingCall]:
             found.append(PendingCall(call.block))
             continue
         parked, run = kept.parked.get(call.call_seq), kept.runs.get(call.call_seq)
-        untouched = call.question is not None or call.call_seq in kept.announced
+        untouched = call.held_over is not None or call.call_seq in kept.announced
         lost = _lost(log.events, call.block.id, call.call_seq, parked, run, in_order=not end.interrupted)
+        if not lost and parked is None and run is None and call.held_over is not None:
+            parked = _as_asked(agent, call.call_seq, call.held_over)
         result, changes = (None, [lost]) if lost else _standing(agent, call, parked, run, untouched=untouched)
         refusals += changes
         found.append(PendingCall(call.block, log.events[call.call_seq], parked, run, result))
@@ -123,6 +125,25 @@ def _lost(
             f'"{call_id}": its journal is older than the session: {ended} of its calls have ended, and it has {known}'
         )
     return None
+
+
+def _as_asked(agent: Agent, call_seq: int, question: str) -> ParkedCall | None:
+    """A call whose process died while a person was asked about it: what was asked is what runs.
+
+    None for a program: its call is run as the model wrote it.
+    """
+    asked: Any = next(
+        event.data
+        for event in agent.session.events[call_seq:]
+        if event.type == ApprovalAsked.event_type and event.data["id"] == question
+    )
+    name: str = asked["toolName"]
+    if name == RESERVED_NAME or "argumentsDigest" not in asked:
+        return None
+    entry = agent.ctx.tools.view(agent.scope).entries.get(name)
+    # What its schema was is not known any more; nobody can tell whether it has changed.
+    schema = "" if entry is None else schema_digest(entry)
+    return ParkedCall(call_seq, name, asked["arguments"], asked["argumentsDigest"], schema)
 
 
 def _standing(

@@ -40,11 +40,14 @@ class OpenCall(msgspec.Struct):
         block: the call as the model wrote it.
         call_seq: the place of its ``tool/call`` event; None where it was never begun.
         question: the id of a question about the call itself that nobody has answered.
+        held_over: the question that was open when its turn was left waiting, answered since or not: the body had
+            not begun by then.
     """
 
     block: ToolCallBlock
     call_seq: int | None = None
     question: str | None = None
+    held_over: str | None = None
 
 
 class OpenDispatch(msgspec.Struct):
@@ -118,6 +121,8 @@ class OpenEnd:
             self._over = 0
             if not self.waiting:
                 self._forget()
+            for call in self.calls:
+                call.held_over = call.question or call.held_over
         elif isinstance(record, StepStart):
             self.step, self.step_open = record.step, True
             self._forget_over()

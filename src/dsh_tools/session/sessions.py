@@ -277,7 +277,7 @@ class Sessions:
         return {
             call.call_seq
             for call in OpenEnd(log.events).unanswered
-            if call.call_seq is not None and (call.call_seq in known or call.question is not None)
+            if call.call_seq is not None and (call.call_seq in known or call.question or call.held_over)
         }
 
     def _dispatch(self, log: EventLog, event: Event) -> None:

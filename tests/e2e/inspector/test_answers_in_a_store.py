@@ -16,7 +16,12 @@ from typing import Any
 import httpx
 import pytest
 from playwright.async_api import expect
+from tests.support.journal import application, effects, go_on
 from tests.support.model_server import Reply, model_server, sse
+
+from dsh_tools.agent import Agent
+from dsh_tools.inspector import InspectorPlugin
+from dsh_tools.session import SessionHeader
 
 COMMAND = Path(sys.executable).with_name("dsh-tools")
 ENVIRONMENT = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "OPENAI_API_KEY": "none"}
@@ -316,3 +321,59 @@ async def test_the_page_says_how_else_it_goes_on_and_why_not(tmp_path: Path, dem
         await page.get_by_role("button", name="Allow once").click()
         await expect(page.get_by_role("alert")).to_contain_text("its journal is not there")
         await expect(page.get_by_role("button", name="Allow once")).to_be_enabled()
+
+
+ASKING = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.journal import application, program_of, start
+from dsh_tools.model import ScriptedModel, call, say
+from dsh_tools.services import APPROVAL_ASKED
+
+async def main():
+    async with application(Path(sys.argv[1]), mode=sys.argv[2], approval={}) as ctx:
+        ctx.approval.open_desk()
+        ctx.on(APPROVAL_ASKED, lambda _request: print("asked", flush=True))
+        program = 'return await tools.pay({ name: "a", value: 1 });'
+        calls = ScriptedModel([say("", call("pay", name="a", value=1))])
+        await start(ctx, calls if sys.argv[2] == "native" else program_of(program))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("mode", ["native", "code"])
+async def test_a_process_that_asks_is_the_one_to_answer_to_until_it_has_died(tmp_path: Path, mode: str) -> None:
+    words = (sys.executable, "-c", ASKING, str(tmp_path), mode)
+    asking = await asyncio.create_subprocess_exec(*words, stdout=-1, cwd=Path(__file__).parents[3])
+    assert asking.stdout is not None
+    assert await asking.stdout.readline() == b"asked\n"
+    async with application(tmp_path, mode=mode) as ctx:
+
+        @asynccontextmanager
+        async def resume(header: SessionHeader) -> AsyncIterator[Agent]:
+            agent = await go_on(ctx, header.id)
+            try:
+                yield agent
+            finally:
+                await agent.dispose()
+
+        await ctx.plugin(InspectorPlugin(resume=resume))
+        inspector = ctx.require("inspector")
+        async with httpx.AsyncClient(base_url=inspector.address, timeout=60) as client:
+            login = await client.post("/api/login", json={"token": inspector.keys.token})
+            client.headers["x-csrf-token"] = login.json()["csrf"]
+            found = (await client.get("/api/approvals")).json()
+            assert found["pending"] == []
+            (question,) = found["elsewhere"]
+            assert (question["waiting"], question["answerable"]) == (False, True)
+            refused = await answer(client, question)
+            assert refused.status_code == 400
+            assert "has a writer" in refused.text
+            asking.kill()
+            await asking.wait()
+            assert (await answer(client, question)).json() == {"accepted": True, "turn": "goes-on"}
+            async with asyncio.timeout(60):
+                while (await ctx.sessions.read("s1")).events[-1].data.get("reason") != {"kind": "completed"}:
+                    await asyncio.sleep(0.02)
+    assert effects(tmp_path / "effects") == ["a 1"]
