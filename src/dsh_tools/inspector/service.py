@@ -62,6 +62,7 @@ class Inspector:
         self._port = config.port
         self._tasks: set[asyncio.Task[None]] = set()
         self._refresh: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     # ── serving ───────────────────────────────────────────────────────────────
 
@@ -147,6 +148,17 @@ class Inspector:
                 self.desk.refresh()
         except SessionError as error:
             _log.warning("the store cannot be read now: %s", error)
+
+    def look_soon(self) -> None:
+        """Look in the background; the pages are told if there is anything new."""
+        if self._looking is None:
+            self._looking = self._keep(self._look_once())
+
+    async def _look_once(self) -> None:
+        try:
+            await self.look()
+        finally:
+            self._looking = None
 
     def _questions_changed(self) -> None:
         """Tell the pages what is open, now and after another look into the store."""

@@ -38,7 +38,8 @@ async def event_stream(inspector: Inspector, session: str | None, start: int) ->
     channel = hub.open(session)
     try:
         yield "retry: 700\n" + _message("hello", inspector.about())
-        await inspector.look()
+        # A large store takes a while to look through; what is found then is told to all pages.
+        inspector.look_soon()
         yield _message("approvals", desk.pending())
         yield _message("sessions", await session_rows(inspector))
         follower = None if session is None else _Follower(inspector, session, start)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from tests.support.inspector import inspected
 from tests.support.journal import application, effects, go_on, note, program_of, say_result, start
 
 from dsh_tools.agent import Agent
@@ -283,6 +286,25 @@ async def test_a_body_is_cancelled_and_waited_for_when_the_page_closes(tmp_path:
         await inbox.turns.dispose()
         assert effects(tmp_path / "effects") == ["begun", "stopped"]
         assert await last_end(ctx) == "aborted"
+
+
+async def test_a_page_is_told_of_what_another_process_leaves_waiting(tmp_path: Path, no_leaks: None):
+    path = str(tmp_path / "sessions.sqlite")
+    async with inspected({"poll_ms": 20}, sessions={"path": path}) as (_ctx, inspector):
+        async with httpx.AsyncClient(base_url=inspector.address, timeout=20) as client:
+            await client.post("/api/login", json={"token": inspector.keys.token})
+            told: list[Any] = []
+            async with client.stream("GET", "/api/stream") as answer:
+                kind = ""
+                async for line in answer.aiter_lines():
+                    kind = line[7:] if line.startswith("event: ") else kind
+                    if kind == "sessions" and line.startswith("data: ") and not told:
+                        await leave_waiting(tmp_path, one)
+                    if kind == "approvals" and line.startswith("data: "):
+                        told = json.loads(line[6:])
+                        if told:
+                            break
+            assert [(question["session"], question["goesOn"]) for question in told] == [("s1", False)]
 
 
 async def test_sessions_are_read_again_only_when_they_have_changed(tmp_path: Path, no_leaks: None):
