@@ -171,6 +171,7 @@ class WaitingTurns:
                 await answer_question(sessions, header.id, question, given, reason, digest=digest, by="page")
                 answered.set_result("goes-on")
                 turn = asyncio.ensure_future(agent.resume())
+                turn.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
                 # Where this is cancelled the turn ends with its agent, which lets it wait on if it can.
                 await asyncio.wait({turn})
             self._went_on(header.id, str(turn.result().reason.__struct_config__.tag))
@@ -214,5 +215,5 @@ async def _as_it_is(agent: Agent) -> AsyncGenerator[Agent]:
 def _without_cancellation(error: BaseException) -> BaseException:
     """The error for whoever waits for the answer to be taken; nobody has cancelled them."""
     if isinstance(error, asyncio.CancelledError):
-        return SessionError("the page is closing; nothing was answered", "CLOSED")
+        return SessionError("the page is closing; whether it was answered shows when it is opened again", "CLOSED")
     return error
