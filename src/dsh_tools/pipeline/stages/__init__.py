@@ -1,6 +1,6 @@
 """The stages of a call, one module and one public function each, in the order they run.
 
-snapshot, authorize, invoke (with check_output inside), review, finalize, settle.
+snapshot, authorize, invoke (with body and check_output inside), review, finalize, settle.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ from ...tools.result import (
 from ..cancellation import UNCONTAINED, NativeCancellation
 from ..run import Run, abort_outcome
 from ..watching import watched
+from .body import visible_now
 from .check_output import check_output
-from .invoke import LOSSY_RESULT, visible_now
+from .invoke import LOSSY_RESULT
 from .snapshot import unknown_tool
 
 __all__ = ["needs_review", "review"]
