@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from ..errors import ConfigError
-from ..inspector import Inspector, InspectorPlugin, Resume, is_store, open_source
+from ..inspector import Inspector, InspectorPlugin, Resume, StoreSource, is_store, open_source
 from ..kernel import create_context
 from ..pipeline import ToolsPlugin
-from ..session import SessionsConfig
+from ..session import SessionsConfig, open_store
 from ..toolkits.files import FilesPlugin
 from ..toolkits.search import SearchPlugin
 from ..toolkits.shell import ShellPlugin
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect", "mount_inspector", "well_known_tools"]
 
+DATABASE: Final = "the configured database"
 HOLD_SECONDS: Final = 60.0
 """How long a question of a turn that goes on here waits for the page, before its turn waits again."""
 
@@ -63,19 +64,22 @@ def inspect(
     """
 
     async def work(settings: CommandConfig) -> int:
-        path = session if session is not None else _configured(settings)
-        keeps = await asyncio.to_thread(is_store, path)
         if model is not None:
             open_model(model, base_url)  # a wrong name is told now, and not when somebody answers
+        path = session if session is not None else _configured(settings)
+        keeps = path is None or await asyncio.to_thread(is_store, path)
+        stored = settings.with_store(path) if keeps else _without_store(settings)
         # A turn that goes on here may ask again: it waits for the page a while, and then for another time.
-        held = suspending(settings.with_store(path), settings.approval.suspend_after or HOLD_SECONDS)
-        own = held if keeps else held.model_copy(update={"sessions": SessionsConfig(store="memory")})
+        own = suspending(stored, settings.approval.suspend_after or HOLD_SECONDS)
         async with open_app(own) as ctx, well_known_tools() as fallback:
-            source = await open_source(path, ctx.sessions if keeps else None)
             resume = _resume(ctx, suspending(own, 0), model, base_url) if keeps else None
+            if path is None:
+                source = StoreSource(open_store(own.sessions), DATABASE, option="", sessions=ctx.sessions)
+            else:
+                source = await open_source(path, ctx.sessions if keeps else None)
             plugin = InspectorPlugin(source, fallback, resume)
             inspector = await mount_inspector(ctx, plugin, host, port)
-            typer.echo(f"inspecting {path}\nopen {inspector.url}")
+            typer.echo(f"inspecting {path or DATABASE}\nopen {inspector.url}")
             await asyncio.Event().wait()
         return 0
 
@@ -128,10 +132,17 @@ async def well_known_tools() -> AsyncGenerator[Callable[[str], ToolDefinition | 
         yield ctx.tools.get
 
 
-def _configured(settings: CommandConfig) -> Path:
+def _configured(settings: CommandConfig) -> Path | None:
+    """The file of the configured sessions; None where they are in a database."""
+    if settings.sessions.store == "postgres":
+        return None
     if settings.sessions.store != "sqlite":
         raise ConfigError("say which file to look at: --session FILE (the configured store is not a file)")
     path = Path(settings.sessions.path)
     if not path.is_file():
         raise ConfigError(f"no sessions are kept in {path} yet; say which file to look at: --session FILE")
     return path
+
+
+def _without_store(settings: CommandConfig) -> CommandConfig:
+    return settings.model_copy(update={"sessions": SessionsConfig(store="memory")})

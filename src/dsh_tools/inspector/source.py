@@ -12,6 +12,7 @@ from ..session import (
     Event,
     MemoryStore,
     Sessions,
+    SessionStore,
     SessionSummary,
     SqliteStore,
     StoredSession,
@@ -96,12 +97,13 @@ class LiveSource:
 
 
 class StoreSource:
-    """The sessions in a file that others write; only read here.
+    """The sessions in a store that others write; only read here.
 
     Parameters:
-        store: reads the file.
+        store: reads them; closed with this.
         label: what the page calls it.
-        path: the file, for the commands that are proposed.
+        option: what tells the command ``session resume`` where they are, `` --store FILE`` or nothing; None where
+            they cannot go on.
         sessions: the same sessions for writing, so that questions in them can be answered.
     """
 
@@ -109,19 +111,19 @@ class StoreSource:
 
     def __init__(
         self,
-        store: SqliteStore | MemoryStore,
+        store: SessionStore,
         label: str,
         *,
-        path: Path | None = None,
+        option: str | None = None,
         sessions: Sessions | None = None,
     ) -> None:
         self.label = label
         self.sessions = sessions
         self._store = store
-        self._path = path
+        self._option = option
 
     async def summaries(self) -> list[SessionSummary]:
-        """Return the sessions in the file."""
+        """Return the sessions in the store."""
         return await self._store.list_sessions()
 
     async def read(self, session_id: str) -> StoredSession:
@@ -129,7 +131,7 @@ class StoreSource:
         return await self._store.read(session_id)
 
     async def events(self, session_id: str, start: int) -> Sequence[Event]:
-        """Return events that stand in the file now."""
+        """Return events that stand in the store now."""
         if isinstance(self._store, SqliteStore):
             return await self._store.read_from(session_id, start)
         try:
@@ -138,13 +140,13 @@ class StoreSource:
             return ()
 
     def how_to_go_on(self, session_id: str) -> str:
-        """The command that goes on with a session of the file."""
-        if self._path is None or isinstance(self._store, MemoryStore):
+        """The command that goes on with a session of the store."""
+        if self._option is None:
             return "an exported session cannot go on; answer it where its store is"
-        return f"dsh-tools session resume {session_id} --store {self._path} --model NAME"
+        return f"dsh-tools session resume {session_id}{self._option} --model NAME"
 
     async def close(self) -> None:
-        """Close the file."""
+        """Close the store."""
         await self._store.close()
 
 
@@ -160,7 +162,7 @@ async def open_source(path: Path, sessions: Sessions | None = None) -> StoreSour
         SessionError: ``CORRUPT_LOG``: an export that cannot be read.
     """
     if await asyncio.to_thread(is_store, path):
-        return StoreSource(SqliteStore(path, read_only=True), path.name, path=path, sessions=sessions)
+        return StoreSource(SqliteStore(path, read_only=True), path.name, option=f" --store {path}", sessions=sessions)
     session = await asyncio.to_thread(read_jsonl, path)
     store = MemoryStore()
     writer = await store.create(session.header, session.events)

@@ -18,6 +18,7 @@ import pytest
 from playwright.async_api import expect
 from tests.support.journal import application, effects, go_on
 from tests.support.model_server import Reply, model_server, sse
+from tests.support.postgres import postgres_server
 
 from dsh_tools.agent import Agent
 from dsh_tools.inspector import InspectorPlugin
@@ -39,10 +40,10 @@ async def pay(amount: int) -> str:
 '''
 CONFIG = """
 plugins: ["mine:pay"]
-sessions: {path: sessions.sqlite}
 approval: {suspend_after: 0}
 policy: {rules: [{tool: pay, action: ask, reason: money}]}
 """
+FILE = "sessions: {path: sessions.sqlite}\n"
 
 
 async def run(*words: str, cwd: Path) -> tuple[int, str, str]:
@@ -205,10 +206,10 @@ def says(text: str) -> Reply:
 
 
 @asynccontextmanager
-async def chatted(folder: Path, *replies: Reply) -> AsyncIterator[tuple[str, str]]:
+async def chatted(folder: Path, *replies: Reply, sessions: str = FILE) -> AsyncIterator[tuple[str, str]]:
     """A chat that has ended while it waits; gives its server and its session."""
     (folder / "mine.py").write_text(PLUGIN)
-    (folder / "dsh.yaml").write_text(CONFIG)
+    (folder / "dsh.yaml").write_text(CONFIG + sessions)
     async with model_server(*replies) as server:
         where = ("--model", "openai:m-1", "--base-url", server.url)
         process = await asyncio.create_subprocess_exec(
@@ -255,6 +256,26 @@ async def test_without_a_model_the_answer_is_kept_for_whoever_goes_on(tmp_path: 
         status, out, err = await run(*words, "--base-url", url, cwd=tmp_path)
         assert status == 0, out + err
         assert "It is paid." in out
+    assert (tmp_path / "effects").read_text() == "7\n"
+
+
+@pytest.mark.needs("postgres")
+async def test_what_waits_in_a_database_is_answered_and_goes_on(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        sessions = f'sessions: {{store: postgres, conninfo: "{server.conninfo}"}}\n'
+        async with chatted(tmp_path, pays(7), says("It is paid."), sessions=sessions) as (url, session):
+            async with inspecting(tmp_path) as (_url, client):
+                (question,) = await waiting(client)
+                assert question["goOnWith"] == f"dsh-tools session resume {session} --model NAME"
+            async with inspecting(tmp_path, "--model", "openai:m-1", "--base-url", url) as (_url, client):
+                assert await waiting(client) == [
+                    {key: value for key, value in question.items() if key != "goOnWith"} | {"goesOn": True}
+                ]
+                assert (await answer(client, question)).json() == {"accepted": True, "turn": "goes-on"}
+                await over(client, session)
+                async with asyncio.timeout(60):
+                    while "It is paid." not in (await client.get("/api/export", params={"session": session})).text:
+                        await asyncio.sleep(0.05)
     assert (tmp_path / "effects").read_text() == "7\n"
 
 
