@@ -4,9 +4,10 @@ The file is mapped into memory: an entry is a copy of bytes, without a system ca
 the kernel's from then on, so it survives the death of the process, kill -9 included; a loss of power
 may cost what :meth:`EntryFile.sync` has not waited for. Whoever writes must be the only one who does.
 
-An entry is its length, a check sum, a number and its text, in this order; the text is written first.
-Reading ends at the first entry that is not whole. Entries are dropped all at once: a new age begins,
-whose number goes into the check sums, so that older entries count for nothing.
+An entry is its length, a check sum, a number and its text, in this order; the text is written first,
+then zeros behind it, so that it is known where the entries end. Reading ends at the first entry that is
+not whole; whole ones behind it say that it has been damaged. Entries are dropped all at once: a new age
+begins, whose number goes into the check sums, so that older entries count for nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from ..errors import SessionError
 __all__ = ["EntryFile"]
 
 _MAGIC = b"dshj"
-_VERSION = 1
+_VERSION = 2
 # Magic, version, age.
 _HEADER = struct.Struct("<4sII")
 _START = 64
 # Length and check sum of the text, and the entry's number.
 _FRAME = struct.Struct("<IIQ")
+_NOTHING = bytes(_FRAME.size)
+# What the check sum covers beside the text: the age, the length and the number.
+_CHECKED = struct.Struct("<IIQ")
 _FIRST_BYTES = 64 << 10
 
 
@@ -39,7 +43,7 @@ class EntryFile:
         path: the file; it is made where it is missing, readable by its owner only.
 
     Raises:
-        SessionError: ``STORE_FAILED``: it was written by a newer version, or is something else.
+        SessionError: ``STORE_FAILED``: it was written by another version, or is something else.
         OSError: it cannot be opened, or the disk is full.
     """
 
@@ -72,38 +76,57 @@ class EntryFile:
             OSError: the disk is full; nothing was appended.
         """
         start, length = self._end, len(text)
-        end = start + _FRAME.size + length
-        if end + _FRAME.size > len(self._map):
-            self._grow(end + _FRAME.size)
-        where = self._map
-        where[start + _FRAME.size : end] = text
-        _FRAME.pack_into(where, start, length, self._check(number, text), number)
+        begin = start + _FRAME.size
+        end = begin + length
         # Aligned, so that no length lies across two pages.
-        self._end = (end + 7) & ~7
+        after = (end + 7) & ~7
+        if after + _FRAME.size > len(self._map):
+            self._grow(after + _FRAME.size)
+        where = self._map
+        where[begin:end] = text
+        where[after : after + _FRAME.size] = _NOTHING
+        _FRAME.pack_into(where, start, length, self._check(number, text), number)
+        self._end = after
 
     def read(self) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of this age, each with its number."""
-        at, where = _START, self._map
-        while at + _FRAME.size <= len(where):
-            length, check, number = _FRAME.unpack_from(where, at)
-            end = at + _FRAME.size + length
-            if not length or end > len(where):
-                break
-            text = where[at + _FRAME.size : end]
-            if self._check(number, text) != check:
-                break
-            yield number, text
-            at = (end + 7) & ~7
+        at = _START
+        while (entry := self._entry_at(at)) is not None:
+            yield entry
+            at = (at + _FRAME.size + len(entry[1]) + 7) & ~7
         self._end = at
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of this age stands behind the place where reading has ended.
+
+        A process that dies leaves its last entry unfinished at most, with nothing behind it.
+        """
+        at, where = self._end, self._map
+        if where[at : at + _FRAME.size] == _NOTHING:
+            return False
+        return any(self._entry_at(place) is not None for place in range(at + 8, len(where), 8))
+
+    def _entry_at(self, at: int) -> tuple[int, bytes] | None:
+        """Return the entry at a place, if one is there and whole."""
+        where, begin = self._map, at + _FRAME.size
+        if begin > len(where):
+            return None
+        length, check, number = _FRAME.unpack_from(where, at)
+        if not length or begin + length > len(where):
+            return None
+        text = where[begin : begin + length]
+        return (number, text) if self._check(number, text) == check else None
+
     def _check(self, number: int, text: bytes) -> int:
-        """The sum over an entry, its number and its age; an entry that is not whole has another one."""
-        return crc32(text, (self._age + number) & 0xFFFFFFFF)
+        """The sum over all of an entry and its age; an entry that is not whole has another one."""
+        return crc32(text, crc32(_CHECKED.pack(self._age, len(text), number)))
 
     def clear(self) -> None:
         """Drop all entries."""
         self._age = (self._age + 1) & 0xFFFFFFFF
         _HEADER.pack_into(self._map, 0, _MAGIC, _VERSION, self._age)
+        self._map[_START : _START + _FRAME.size] = _NOTHING
         self._end = _START
 
     def sync(self) -> None:
@@ -123,8 +146,14 @@ class EntryFile:
         if magic == bytes(4):
             _HEADER.pack_into(self._map, 0, _MAGIC, _VERSION, 1)
             return 1
-        if magic != _MAGIC or version > _VERSION:
-            raise SessionError(f"{self._path} was written by a newer version, or is no journal", "STORE_FAILED")
+        if magic != _MAGIC:
+            raise SessionError(f"{self._path} is no journal", "STORE_FAILED")
+        if version != _VERSION:
+            raise SessionError(
+                f"{self._path} is a journal of format {version}, and this version of dsh-tools reads format "
+                f"{_VERSION}: go on with the version that wrote it, or delete the file to give up what waits in it",
+                "STORE_FAILED",
+            )
         return age
 
     def _grow(self, least: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from ..code_mode import JournalStep, ProgramFacts
+from ..errors import LossyJsonError, SessionError
 from ..json_value import snapshot, to_json_text
 from .codec import read_line
 from .journal import JournalContents, JournalRun, ParkedCall, RunState
@@ -22,6 +23,17 @@ _STATE: Final = 1
 _STEP: Final = 2
 _PARKED: Final = 3
 _ANNOUNCED: Final = 4
+# What follows. A step that has only begun is shorter than one that has its outcome.
+_Kind = Literal["call", "timer"]
+_BEGUN: Final = tuple[int, _Kind, str, str, Literal["started"]]
+_SETTLED: Final = tuple[int, _Kind, str, str, Literal["value", "error"], int | None, int | None, Any, Any]
+_SHAPES: Final[dict[object, Any]] = {
+    _RUN: tuple[str, str, str, dict[str, str], str, int],
+    _STATE: tuple[RunState],
+    _STEP: _SETTLED,
+    _PARKED: tuple[str, Any, str, str, Literal["parked", "started"]],
+    _ANNOUNCED: tuple[()],
+}
 
 
 def run_entry(run: JournalRun) -> str:
@@ -60,23 +72,23 @@ def contents_of(entries: Iterable[tuple[int, str | bytes]]) -> JournalContents:
     """Put the entries of one session together.
 
     Raises:
-        SessionError: ``CORRUPT_LOG``: an entry is not JSON.
+        SessionError: ``CORRUPT_LOG``: an entry is none, or belongs to a program that has not begun.
     """
     found = JournalContents()
     steps: dict[int, dict[int, JournalStep]] = {}
     for key, line in entries:
-        kind, *values = _read(line)
+        kind, values = _read(line)
+        if kind in (_STATE, _STEP) and key not in found.runs:
+            raise _damaged(f"an entry belongs to call {key}, which has no program")
         if kind == _RUN:
             found.runs[key] = JournalRun(ProgramFacts(*values[:4]), *values[4:])
         elif kind == _STATE:
             found.runs[key] = msgspec.structs.replace(found.runs[key], state=values[0])
         elif kind == _STEP:
-            values[7:] = [snapshot(value) for value in values[7:]]
             steps.setdefault(key, {})[values[0]] = JournalStep(*values)
         elif kind == _PARKED:
-            values[1] = snapshot(values[1])
             found.parked[key] = ParkedCall(key, *values)
-        elif kind == _ANNOUNCED:
+        else:
             found.announced.add(key)
     for key, by_number in steps.items():
         ordered = [by_number[number] for number in sorted(by_number)]
@@ -84,12 +96,27 @@ def contents_of(entries: Iterable[tuple[int, str | bytes]]) -> JournalContents:
     return found
 
 
-def _read(line: str | bytes) -> Any:
-    """Read an entry. Only what is a value in it has to be frozen; most entries are short and have none."""
+def _read(line: str | bytes) -> tuple[int, list[Any]]:
+    """Read an entry: its kind, and what follows. Only what is a value in it has to be frozen; most have none."""
     try:
-        return msgspec.json.decode(line)
+        entry: Any = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return read_line(line)
+        entry = read_line(line)
+    try:
+        kind, *found = msgspec.convert(entry, list[Any])
+        shape = _BEGUN if kind == _STEP and "started" in found[4:5] else _SHAPES[kind]
+        values: list[Any] = list(msgspec.convert(found, shape))
+        if kind == _STEP:
+            values[7:] = [snapshot(value) for value in values[7:]]
+        elif kind == _PARKED:
+            values[1] = snapshot(values[1])
+    except (msgspec.MsgspecError, ValueError, LookupError, TypeError, LossyJsonError) as error:
+        raise _damaged(f"an entry is none: {error}") from error
+    return kind, values
+
+
+def _damaged(what: str) -> SessionError:
+    return SessionError(f"the journal is damaged: {what}", "CORRUPT_LOG")
 
 
 def _text(entry: list[Any]) -> str:

@@ -38,7 +38,12 @@ class FileJournal:
     async def load(self, session_id: str) -> JournalContents:
         """Return what is kept of a session."""
         with self._reading(session_id) as file:
-            return JournalContents() if file is None else contents_of(file.read())
+            if file is None:
+                return JournalContents()
+            found = contents_of(file.read())
+            if file.is_damaged:
+                raise SessionError(f'the journal of session "{session_id}" is damaged', "CORRUPT_LOG")
+            return found
 
     async def known(self, session_id: str) -> set[int]:
         """Return the places of all calls that something is kept of."""
@@ -124,8 +129,10 @@ class FileJournal:
         """Give out a session's file, without making one."""
         with self._errors(session_id):
             there = session_id in self._open or self._path(session_id).exists()
-            yield self._opened(session_id) if there else None
-        self._release(session_id)
+            try:
+                yield self._opened(session_id) if there else None
+            finally:
+                self._release(session_id)
 
     def _opened(self, session_id: str) -> EntryFile:
         file = self._open.get(session_id)

@@ -11,6 +11,7 @@ from tests.support.journals import JournalConformance, written
 
 from dsh_tools.session import EventLog, Journal, MemoryStore, SessionHeader, SqliteStore, journal_of
 from dsh_tools.session.entry_file import EntryFile
+from dsh_tools.session.journal_entries import contents_of
 from dsh_tools.testing.store_conformance import refused
 
 HEADER = SessionHeader(id="s1", created_at=1)
@@ -139,3 +140,104 @@ def test_a_full_disk_is_an_error_and_no_death(tmp_path: Path, monkeypatch: pytes
     file.close()
     monkeypatch.undo()
     assert entries(path) == [(1, b"fits"), (3, b"fits, too")]
+
+
+@pytest.mark.parametrize("bit", range(8 * 21))
+def test_no_bit_of_an_entry_can_flip_unnoticed(bit: int, tmp_path: Path):
+    # D34: length, check sum, number and text; what is damaged is not read as something else.
+    path = tmp_path / "f"
+    file = EntryFile(path)
+    for number in (1, 2, 3):
+        file.append(number, b"entry")
+    file.close()
+    data = bytearray(path.read_bytes())
+    data[64 + 24 + bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    file = EntryFile(path)
+    assert list(file.read()) == [(1, b"entry")]
+    assert file.is_damaged
+    file.close()
+
+
+def test_only_what_is_lost_is_damage(tmp_path: Path):
+    path = tmp_path / "f"
+    file = EntryFile(path)
+    for size in (2000, 1, 300):
+        file.append(size, b"x" * size)
+        assert not file.is_damaged
+    file.clear()
+    for size in (40, 900):
+        assert not file.is_damaged
+        file.append(size, b"y" * size)
+    file.close()
+    # Half of an entry, in the place of older ones.
+    data = bytearray(path.read_bytes())
+    data[data.index(b"y" * 900) + 500] = 0
+    path.write_bytes(data)
+    file = EntryFile(path)
+    assert [number for number, _ in file.read()] == [40]
+    assert not file.is_damaged
+    file.append(7, b"goes on")
+    file.close()
+    assert entries(path)[1:] == [(7, b"goes on")]
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path):
+    path = tmp_path / "f"
+    for version in (1, 3):
+        path.write_bytes(b"dshj" + version.to_bytes(4, "little") + bytes(70_000))
+        with refused("STORE_FAILED") as caught:
+            EntryFile(path)
+        assert f"a journal of format {version}, and this version of dsh-tools reads format 2" in str(caught.value)
+
+
+async def test_a_damaged_journal_is_refused_and_its_file_is_let_go(tmp_path: Path, no_leaks: None):
+    store = SqliteStore(tmp_path / "sessions.sqlite")
+    journal = journal_of(store)
+    assert journal is not None
+    log = EventLog(HEADER)
+    log.keep(await store.create(HEADER), 0)
+    await written(journal)
+    (path,) = (tmp_path / "sessions.sqlite.programs").iterdir()
+    data = bytearray(path.read_bytes())
+    data[64 + 8] ^= 1
+    path.write_bytes(data)
+    for _ in range(2):
+        with refused("CORRUPT_LOG") as caught:
+            await journal.load("s1")
+        assert 'the journal of session "s1" is damaged' in str(caught.value)
+    await log.close()
+    await store.close()
+
+
+RUN = '[0,"python","monty 1","abc",{"pay":"def"},"00",17]'
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["7"],
+        ["[]"],
+        ["{}"],
+        ["[9]"],
+        ['["run"]'],
+        ["[[]]"],
+        ["[4,1]"],
+        ['[1,"suspended"]'],
+        ['[2,1,"call","pay","abc","started"]'],
+        [RUN[:-4] + "]"],
+        [RUN.replace("17", '"17"')],
+        [RUN.replace('{"pay":"def"}', "null")],
+        [RUN, '[1,"asleep"]'],
+        [RUN, '[2,"1","call","pay","abc","started"]'],
+        [RUN, '[2,1,"call","pay","abc","value",1]'],
+        [RUN, '[2,1,"call","pay","abc","value",1,17,-0.0,null]'],
+        [RUN, '[2,1,"call","pay","abc"]'],
+        ['[3,"pay",{},"abc","def","done"]'],
+        ['[3,"pay",{},"abc"'],
+    ],
+)
+def test_an_entry_that_is_none_is_refused(lines: list[str]):
+    # Whoever reads a journal is told that it is damaged, not by a KeyError.
+    with refused("CORRUPT_LOG"):
+        contents_of([(5, line.encode()) for line in lines])
