@@ -35,11 +35,10 @@ class _Batch:
         self._called: dict[Slot[PendingCall], Event] = {}
 
     def starting(self, slot: Slot[PendingCall]) -> None:
-        event, durable = slot.tag.event, slot.call.durable
-        if event is None:
-            event = record_call(self._log, slot.tag.block)
+        begun, durable = slot.tag.event, slot.call.durable
+        event = record_call(self._log, slot.tag.block) if begun is None else begun
         if isinstance(durable, DurableModelCall):
-            durable.starting(slot.tag.block.name, event.seq)
+            durable.starting(slot.tag.block.name, event.seq, is_resumed=begun is not None)
         self._called[slot] = event
 
     async def committed(self, slot: Slot[PendingCall], result: ToolResult) -> None:

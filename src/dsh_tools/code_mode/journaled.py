@@ -64,6 +64,11 @@ class Step(SubCall):
         """The outer call's; see ``DurableCall``."""
         return self.bridge.call_key
 
+    @property
+    def is_resumed(self) -> bool:
+        """The outer call's; see ``DurableCall``."""
+        return self.bridge.is_resumed
+
     def begin(self, execution: ToolExecution) -> asyncio.Future[None] | None:
         """Note that the body is about to be called, unless it may be called again anyway."""
         if self.begun:
@@ -89,6 +94,7 @@ class JournaledBridge(Bridge):
         durable = execution.state.durable
         assert durable is not None
         self.call_key = durable.call_key
+        self.is_resumed = durable.is_resumed
         self._journal = journal
         self._recorded = {step.number: step for step in journal.steps}
         told = sorted(

@@ -257,9 +257,13 @@ def _ending(execution: ToolExecution, result: ToolResult, recording: _Recording)
 
 
 def _is_refused(recording: _Recording) -> bool:
-    """Whether somebody who was asked refused, or failed; or a wrapper answered in the body's place."""
+    """Whether somebody who was asked refused, or failed; or a wrapper answered in the body's place.
+
+    A person may have been asked by rules that have gone since.
+    """
     refusals = ("deny", "ask", "raised", "invalid", "interrupted", "answered")
-    return any(asked.verdict in refusals for asked in recording.consulted)
+    by_policy = any(asked.verdict in refusals for asked in recording.consulted)
+    return by_policy or any(given.outcome == "rejected" for given in recording.approvals)
 
 
 def _returned(result: ToolResult) -> ReturnedValue:

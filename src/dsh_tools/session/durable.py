@@ -54,10 +54,12 @@ class DurableModelCall(DurableProgram):
         self._parked = parked
         self._run = run
         self.call_key = -1
+        self.is_resumed = False
 
-    def starting(self, name: str, call_key: int) -> None:
+    def starting(self, name: str, call_key: int, *, is_resumed: bool = False) -> None:
         """Take the place of the call in the log; a program is announced, so that it is known if it never begins."""
         self.call_key = call_key
+        self.is_resumed = is_resumed
         if name == RESERVED_NAME and self._run is None:
             self._journal.announce(self._log.id, call_key)
 

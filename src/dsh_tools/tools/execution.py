@@ -61,6 +61,11 @@ class DurableCall(Protocol):
         """The place in the session's log of the model's call that this one is, or belongs to."""
         ...
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the model's call began in an earlier turn; people may have been asked about this one then."""
+        ...
+
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
         """Note that the body is about to be called; what is returned is awaited first.
 

@@ -150,7 +150,8 @@ async def test_a_stored_grant_under_older_rules_is_refused_and_the_question_put_
         assert world.paid.calls == [{"n": 2}]
         record = next(record for record in call_records(agent.session.events) if record.name == "pay")
         assert [(one.outcome, one.policy_digest) for one in record.approvals] == [
-            ("allowed-once", ctx.tools.policy_digest())
+            ("allowed-once", question.policy_digest),
+            ("allowed-once", ctx.tools.policy_digest()),
         ]
 
 

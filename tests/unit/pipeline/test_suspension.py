@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 from tests.support.agents import LoneAgent
-from tests.support.calls import Body, app, make_tool
+from tests.support.calls import Body, app, make_tool, text_of
 
-from dsh_tools import EXECUTE, PRE_EXECUTE, Ask
+from dsh_tools import EXECUTE, PRE_EXECUTE, Ask, Deny
 from dsh_tools.errors import CallSuspended, SessionError
 from dsh_tools.kernel.abort import NEVER
 from dsh_tools.pipeline import CallLane, Slot
+from dsh_tools.services import ApprovalAnswer
 from dsh_tools.tools import TOOL_RESULT, TOOL_SUSPENDED, ToolCall, ToolExecution, ToolResult
 
 
 class Kept:
     """Who keeps a call's state, and notes when its body begins."""
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    def __init__(self, failure: Exception | None = None, *, is_resumed: bool = False) -> None:
         self.call_key = 0
+        self.is_resumed = is_resumed
         self.begun: list[str] = []
         self._failure = failure
 
@@ -60,6 +62,80 @@ async def test_a_durable_call_is_suspended_in_its_policy():
         assert what == "suspended"
         assert not execution.token.is_live_in(ctx.tools.service)
     assert body.calls == []
+
+
+class Remembering:
+    """An approval service that knows what was answered in an earlier turn, and notes when it is looked up."""
+
+    def __init__(self, answer: ApprovalAnswer | Exception | None) -> None:
+        self.looked: list[str] = []
+        self._answer = answer
+
+    async def request(self, **_fields: Any) -> Any:
+        raise AssertionError("nobody is asked")
+
+    def look_back(self, *, execution: ToolExecution, agent: object) -> ApprovalAnswer | None:
+        self.looked.append(execution.call_id)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (ApprovalAnswer("rejected", "never"), 'Error: the user rejected tool "pay"\nnever'),
+        (SessionError("the log is full"), "Error: the log is full"),
+        (None, None),
+    ],
+)
+async def test_what_was_answered_about_a_resumed_call_is_looked_up(answer: Any, said: str | None, guarded: bool):
+    # D34: also where no listener and no guard looks at the call any more.
+    body = Body()
+    async with app() as ctx:
+        ctx.tools.register(make_tool("pay", body))
+        approver = Remembering(answer)
+        ctx.provide("approval", approver)
+        if guarded:
+            ctx.tools.guard(lambda _execution: None)
+        result = await ctx.tools.execute(
+            ToolCall("pay", {}, call_id="c7", agent=LoneAgent(), durable=Kept(is_resumed=True))
+        )
+    assert approver.looked == ["c7"]
+    assert (text_of(result) if result.is_error else None) == said
+    assert bool(body.calls) is (said is None)
+
+
+async def test_nothing_is_looked_up_for_calls_that_are_new():
+    async with app() as ctx:
+        ctx.tools.register(make_tool("t"))
+        approver = Remembering(ApprovalAnswer("rejected"))
+        ctx.provide("approval", approver)
+        ctx.tools.guard(lambda _execution: None)
+        for durable in (None, Kept()):
+            assert not (await ctx.tools.execute(ToolCall("t", {}, agent=LoneAgent(), durable=durable))).is_error
+        # Nobody can look where there is no agent to look for.
+        assert not (await ctx.tools.execute(ToolCall("t", {}, durable=Kept(is_resumed=True)))).is_error
+    assert approver.looked == []
+
+
+async def test_without_an_approval_service_a_resumed_call_goes_by_the_rules():
+    async with app() as ctx:
+        ctx.tools.register(make_tool("t"))
+        call = ToolCall("t", {}, agent=LoneAgent(), durable=Kept(is_resumed=True))
+        assert not (await ctx.tools.execute(call)).is_error
+
+
+async def test_a_denial_by_the_rules_comes_before_an_earlier_refusal():
+    async with app() as ctx:
+        ctx.tools.register(make_tool("pay"))
+        approver = Remembering(ApprovalAnswer("rejected"))
+        ctx.provide("approval", approver)
+        ctx.on(PRE_EXECUTE, lambda _execution, _proceed: Deny("closed"))
+        call = ToolCall("pay", {}, call_id="c7", agent=LoneAgent(), durable=Kept(is_resumed=True))
+        assert text_of(await ctx.tools.execute(call)) == "Error: closed"
+    assert approver.looked == ["c7"]
 
 
 async def test_wrappers_that_catch_exceptions_let_a_suspension_through():

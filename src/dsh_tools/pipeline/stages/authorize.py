@@ -47,10 +47,25 @@ class Approver(Protocol):
         """
         ...
 
+    def look_back(self, *, execution: ToolExecution, agent: AgentLike) -> ApprovalAnswer | None:
+        """Take note of what was answered about a resumed execution that nobody would be asked about now.
+
+        Returns:
+            The refusal, if a person refused it: it stands. None where nobody did.
+        """
+        ...
+
 
 def needs_authorization(run: Run) -> bool:
     """Whether anything would look at this call; if not, the stage is skipped."""
-    return bool(run.runner.guards.count or run.runner.bus.listeners(PRE_EXECUTE, run.scope))
+    return bool(
+        run.runner.guards.count or run.runner.bus.listeners(PRE_EXECUTE, run.scope) or _may_have_been_asked(run)
+    )
+
+
+def _may_have_been_asked(run: Run) -> bool:
+    durable = run.execution.state.durable
+    return durable is not None and durable.is_resumed
 
 
 async def authorize(run: Run) -> None:
@@ -90,10 +105,11 @@ async def _decide(run: Run) -> ToolFailure | None:
         decision = await run_waterfall(listeners, run.execution, Allow, check_decision)
     if isinstance(decision, Ask):
         refusal = await _ask(run, decision)
-    elif isinstance(decision, Deny):
-        refusal = failure(denial_text(run, decision))
     else:
-        refusal = None
+        refusal = failure(denial_text(run, decision)) if isinstance(decision, Deny) else None
+        if _may_have_been_asked(run):
+            refused_before = _look_back(run)
+            refusal = refused_before if refusal is None else refusal
     if refusal is None and not aborted(run) and run.runner.guards.count:
         refusal = _consult_guards(run)
     return refusal
@@ -128,7 +144,22 @@ async def _ask(run: Run, decision: Ask) -> ToolFailure | None:
         reason=decision.reason,
         signal=execution.state.caller_signal,
     )
-    name = execution.name
+    return _refusal(run, answer)
+
+
+def _look_back(run: Run) -> ToolFailure | None:
+    """A person's refusal stands, although the rules that asked have gone since (D34)."""
+    approver = cast("Approver | None", run.runner.context.get("approval"))
+    agent = run.execution.agent
+    if approver is None or agent is None:
+        return None
+    answer = approver.look_back(execution=run.execution, agent=agent)
+    return None if answer is None else _refusal(run, answer)
+
+
+def _refusal(run: Run, answer: ApprovalAnswer) -> ToolFailure | None:
+    """What the model reads of an answer; None for a grant."""
+    name = run.execution.name
     texts = {
         "rejected": f'the user rejected tool "{name}"',
         "cancelled": f'approval for tool "{name}" was cancelled',

@@ -1,4 +1,4 @@
-"""What an earlier turn, or an earlier process, left of the question about a call that is resumed (D34)."""
+"""What an earlier turn, or an earlier process, left of the questions about a call that is resumed (D34)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from .binding import Binding
 from .history import AskedBefore
@@ -14,7 +15,7 @@ from .records import ApprovalAnswer, ApprovalRequest
 if TYPE_CHECKING:
     from ...session.protocol import SessionLog
 
-__all__ = ["Earlier", "earlier_of"]
+__all__ = ["Earlier", "answer_of", "as_asked", "earlier_of", "refusal_of"]
 
 _log = logging.getLogger("dsh_tools")
 
@@ -49,18 +50,37 @@ def earlier_of(log: SessionLog, request: ApprovalRequest, before: AskedBefore | 
     if before.outcome is None:
         again = msgspec.structs.replace(request, id=asked.id)
         return Earlier(again, is_logged=True) if refusal is None else Earlier(request, withdrawn=again)
-    if before.outcome == "rejected" and asked.tool_name == request.tool_name:
-        return _answered(request, before)
+    refused = refusal_of(request.tool_name, before)
+    if refused is not None:
+        return Earlier(request, refused)
     if before.outcome != "allowed-once":
         return Earlier(request)
     if refusal is None:
-        return _answered(request, before)
+        return Earlier(request, answer_of(before))
     _log.warning('call %s of tool "%s" is asked about again: %s', request.call_id, request.tool_name, refusal)
     reason = refusal if request.reason is None else f"{request.reason}; {refusal}"
     return Earlier(msgspec.structs.replace(request, reason=reason))
 
 
-def _answered(request: ApprovalRequest, before: AskedBefore) -> Earlier:
-    assert before.outcome is not None
-    answer = ApprovalAnswer(before.outcome, before.reason, by=before.by)
-    return Earlier(msgspec.structs.replace(request, id=before.asked.id), answer)
+def refusal_of(tool_name: str, before: AskedBefore) -> ApprovalAnswer | None:
+    """Return the refusal that a question ended in; it stands whatever the rules are now."""
+    return answer_of(before) if before.outcome == "rejected" and before.asked.tool_name == tool_name else None
+
+
+def answer_of(before: AskedBefore) -> ApprovalAnswer | None:
+    """Return what a question ended in; None while it is open."""
+    return None if before.outcome is None else ApprovalAnswer(before.outcome, before.reason, by=before.by)
+
+
+def as_asked(draft: ApprovalRequest, before: AskedBefore) -> ApprovalRequest:
+    """Return an earlier question about the call that a new one is drafted for, with all that it was bound to."""
+    asked = before.asked
+    return msgspec.structs.replace(
+        draft,
+        id=asked.id,
+        tool_name=asked.tool_name,
+        reason=None if asked.reason is UNSET else asked.reason,
+        arguments=asked.arguments,
+        arguments_digest=None if asked.arguments_digest is UNSET else asked.arguments_digest,
+        policy_digest=None if asked.policy_digest is UNSET else asked.policy_digest,
+    )

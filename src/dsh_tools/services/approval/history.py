@@ -51,8 +51,8 @@ class ApprovalHistory:
         self.policy: AskPolicy | None = None
         self.open: dict[str, Mapping[str, Any]] = {}
         self._read = 0
-        # The last question about each call, and all questions about calls by their own id.
-        self._about: dict[str, AskedBefore] = {}
+        # The questions about each call, and those that are open by their own id.
+        self._about: dict[str, list[AskedBefore]] = {}
         self._questions: dict[str, AskedBefore] = {}
         # With the digest of the rules that each answer was given under.
         self._tools: dict[str, tuple[Outcome, str | None]] = {}
@@ -71,7 +71,8 @@ class ApprovalHistory:
             self.open[event.data["id"]] = event.data
             if "callId" in event.data and "purpose" not in event.data:
                 question = AskedBefore(event.seq, asked_of_data(event.data))
-                self._about[event.data["callId"]] = self._questions[event.data["id"]] = question
+                self._about.setdefault(event.data["callId"], []).append(question)
+                self._questions[event.data["id"]] = question
         elif event.type == ApprovalDecided.event_type:
             asked = self.open.pop(event.data["id"], None)
             question = self._questions.pop(event.data["id"], None)
@@ -95,13 +96,13 @@ class ApprovalHistory:
             self._about.clear()
             self._questions.clear()
 
-    def last_about(self, call_id: str | None, since: int) -> AskedBefore | None:
-        """Return the last question about a call that began at the place ``since`` in the log.
+    def about(self, call_id: str | None, since: int) -> list[AskedBefore]:
+        """Return the questions about a call that began at the place ``since`` in the log, in their order.
 
         Calls share ids, so a question that is older than the call is about another one.
         """
-        question = None if call_id is None else self._about.get(call_id)
-        return question if question is not None and question.seq > since else None
+        questions = () if call_id is None else self._about.get(call_id, ())
+        return [question for question in questions if question.seq > since]
 
     def remember(self, tool: str, digest: object, outcome: object, remember: object, policy: str | None = None) -> None:
         """Keep an answer that reaches beyond its call; anything else is not kept."""

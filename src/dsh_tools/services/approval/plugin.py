@@ -99,6 +99,10 @@ class Approval:
         """Ask whether an execution may run; see :meth:`ApprovalService.request`."""
         return await self._service.request(execution=execution, agent=agent, reason=reason, signal=signal)
 
+    def look_back(self, *, execution: ToolExecution, agent: AgentLike) -> ApprovalAnswer | None:
+        """Return the refusal of a resumed execution; see :meth:`ApprovalService.look_back`."""
+        return self._service.look_back(execution=execution, agent=agent)
+
     async def ask(
         self,
         *,

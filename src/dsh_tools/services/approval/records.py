@@ -11,7 +11,7 @@ from ...kernel.hooks import EmitHook, WaterfallHook
 
 if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
-    from ...tools.execution import AgentLike
+    from ...tools.execution import AgentLike, ToolExecution
 
 __all__ = [
     "APPROVAL_ASKED",
@@ -24,6 +24,7 @@ __all__ = [
     "AskPolicy",
     "Outcome",
     "Remember",
+    "draft_about",
     "is_outcome",
     "is_remember",
     "read_answer",
@@ -73,6 +74,22 @@ class ApprovalRequest(msgspec.Struct, frozen=True, eq=False):
     policy_digest: str | None = None
     purpose: str = "call"
     can_be_remembered: bool = False
+
+
+def draft_about(
+    execution: ToolExecution, agent: AgentLike, signal: AbortSignal, reason: str | None = None
+) -> ApprovalRequest:
+    """Begin a question about an execution; it has no id yet, and its digests are not made."""
+    return ApprovalRequest(
+        id="",
+        agent=agent,
+        tool_name=execution.name,
+        signal=signal,
+        call_id=execution.call_id,
+        root_call_id=execution.root_call_id,
+        reason=reason,
+        arguments=execution.arguments,
+    )
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

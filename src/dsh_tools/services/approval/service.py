@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,10 +15,9 @@ from msgspec import UNSET
 from ...errors import ApprovalError, CallSuspended
 from ...json_value import digest, snapshot
 from ...kernel.abort import NEVER
-from ...messages import MessageSource, user_message
-from ...session.events import ApprovalPolicy
-from ..agents import inbox_of, session_of
-from .earlier import Earlier, earlier_of
+from ..agents import session_of
+from .desks import Desks
+from .earlier import Earlier, answer_of, as_asked, earlier_of, refusal_of
 from .foresight import asked_of, foresee, waiting_of
 from .history import Histories
 from .question import Question, record_asked, record_decided
@@ -32,10 +31,12 @@ from .records import (
     AskPolicy,
     Outcome,
     Remember,
+    draft_about,
     is_outcome,
     is_remember,
     read_answer,
 )
+from .switching import check_policy, switch
 
 if TYPE_CHECKING:
     from ...kernel.abort import AbortSignal
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ...pipeline import Foreseen, Tools
     from ...session.protocol import SessionLog
     from ...tools.execution import AgentLike, DurableCall, ToolExecution
+    from .history import AskedBefore
 
 __all__ = ["ApprovalService"]
 
@@ -53,6 +55,7 @@ _CANCELLED = ApprovalAnswer("cancelled")
 _UNAVAILABLE = ApprovalAnswer("unavailable")
 _NEVER = ApprovalAnswer("rejected", "approvals are switched off here; nobody was asked")
 _STALE = ApprovalAnswer("cancelled", "the rules changed before the answer came; it does not count")
+_NEEDLESS = ApprovalAnswer("cancelled", "the rules do not ask about this call any more")
 _SUSPENDED = ApprovalAnswer("unavailable", "the question stays open")
 _MOST_QUESTIONS = 3
 """How often one call is put to people, where the rules change under each answer."""
@@ -73,7 +76,7 @@ class ApprovalService:
         self._default_policy: AskPolicy = policy
         self._suspend_after = suspend_after
         self._pending: dict[str, Question] = {}
-        self._desks: list[Scope | None] = []
+        self._desks = Desks(self._pending)
         self._remembering = 0
         self._asking: set[asyncio.Task[ApprovalAnswer]] = set()
         self.histories = Histories()
@@ -94,17 +97,27 @@ class ApprovalService:
             ApprovalError: the agent's session has no open turn (HOST-83).
             SessionError: the session could not record the question or the answer (HOST-85).
         """
-        request = ApprovalRequest(
-            id="",
-            agent=agent,
-            tool_name=execution.name,
-            signal=signal,
-            call_id=execution.call_id,
-            root_call_id=execution.root_call_id,
-            reason=reason,
-            arguments=execution.arguments,
-        )
-        return await self._put(request, execution.state.durable)
+        return await self._put(draft_about(execution, agent, signal, reason), execution.state.durable)
+
+    def look_back(self, *, execution: ToolExecution, agent: AgentLike) -> ApprovalAnswer | None:
+        """Look at what was asked about a resumed execution that nobody would be asked about now (D34).
+
+        The rules that asked have gone since. A refusal stands all the same. A grant is not needed any more, and a
+        question that is open is withdrawn; observers are told of every answer that there was.
+
+        Returns:
+            The refusal; None where nobody has refused.
+
+        Raises:
+            SessionError: the session could not record that a question is withdrawn (HOST-85).
+        """
+        draft = draft_about(execution, agent, NEVER)
+        before = self._tell_earlier(draft, execution.state.durable)
+        if not before:
+            return None
+        if before[-1].outcome is None:
+            self._settle(session_of(agent), as_asked(draft, before[-1]), _NEEDLESS)
+        return refusal_of(execution.name, before[-1])
 
     async def ask(
         self,
@@ -143,6 +156,7 @@ class ApprovalService:
         log = session_of(agent)
         if log is not None and log.turn is None:
             raise ApprovalError(f'approval for tool "{draft.tool_name}" was asked outside an open turn', "NO_OPEN_TURN")
+        self._tell_earlier(draft, durable)
         frozen = UNSET if draft.arguments is UNSET else snapshot(draft.arguments)
         for _ in range(_MOST_QUESTIONS):
             request = msgspec.structs.replace(
@@ -164,13 +178,12 @@ class ApprovalService:
         """Put one question, and record how it ended; ``_STALE`` where it has to be put again."""
         earlier = Earlier(request)
         if log is not None and durable is not None:
-            before = self.histories.of(request.agent).last_about(request.call_id, durable.call_key)
-            earlier = earlier_of(log, request, before)
+            before = self.histories.of(request.agent).about(request.call_id, durable.call_key)
+            earlier = earlier_of(log, request, before[-1] if before else None)
             request = earlier.request
             if earlier.withdrawn is not None:
                 self._settle(log, earlier.withdrawn, _STALE)
             if earlier.answer is not None:
-                self._bus.emit(APPROVAL_DECIDED, request, earlier.answer, scope=request.agent.scope)
                 return earlier.answer
         if not earlier.is_logged:
             record_asked(log, request)
@@ -188,6 +201,17 @@ class ApprovalService:
             answer = _STALE
         self._settle(log, request, answer)
         return answer
+
+    def _tell_earlier(self, draft: ApprovalRequest, durable: DurableCall | None) -> Sequence[AskedBefore]:
+        """Return what was asked about a resumed call in earlier turns, and tell observers what was answered then."""
+        if durable is None or not durable.is_resumed:
+            return ()
+        before = self.histories.of(draft.agent).about(draft.call_id, durable.call_key)
+        for question in before:
+            answer = answer_of(question)
+            if answer is not None:
+                self._bus.emit(APPROVAL_DECIDED, as_asked(draft, question), answer, scope=draft.agent.scope)
+        return before
 
     def policy_digest(self, agent: AgentLike) -> str | None:
         """Return the digest of the rules in force for an agent's calls; None where nobody declared any."""
@@ -245,7 +269,7 @@ class ApprovalService:
     async def _ask_desks(self, question: Question) -> ApprovalAnswer:
         """The end of the chain: wait for a desk's answer, if one serves this agent, or for the call's suspension."""
         if not question.may_be_suspended:
-            if not self._is_served(question.request):
+            if not self._desks.serve(question.request):
                 return _UNAVAILABLE
             question.waits_for_desk = True
         return await asyncio.shield(question.answer)
@@ -310,11 +334,8 @@ class ApprovalService:
 
     def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
         """Say what would come of asking about this execution, without asking anybody."""
-        request = ApprovalRequest(
-            id="",
-            agent=agent,
-            tool_name=execution.name,
-            signal=NEVER,
+        request = msgspec.structs.replace(
+            draft_about(execution, agent, NEVER),
             arguments_digest=digest(execution.arguments),
             policy_digest=self.policy_digest(agent),
             can_be_remembered=self._remembering > 0,
@@ -323,26 +344,13 @@ class ApprovalService:
             never=self.policy(agent) == "never",
             remembered=self.histories.of(agent).recall(request),
             listeners=self._bus.listeners(APPROVAL_REQUEST, agent.scope),
-            served=self._is_served(request),
+            served=self._desks.serve(request),
             waiting=waiting_of(self._context, agent, self._suspend_after),
         )
 
     def open_desk(self, scope: Scope | None) -> Callable[[], None]:
         """Say that somebody answers by :meth:`answer` from now on; return what ends it."""
-        self._desks.append(scope)
-
-        def close() -> None:
-            self._desks.remove(scope)
-            for question in list(self._pending.values()):
-                if question.waits_for_desk and not self._is_served(question.request):
-                    question.settle(_UNAVAILABLE)
-
-        return close
-
-    def _is_served(self, request: ApprovalRequest) -> bool:
-        scope = request.agent.scope
-        chain = () if scope is None else scope.chain()
-        return any(desk is None or desk in chain for desk in self._desks)
+        return self._desks.open(scope)
 
     def use_remembered(self) -> Callable[[], None]:
         """Say that somebody acts on remembered answers from now on, so that they are offered; return what ends it."""
@@ -365,18 +373,9 @@ class ApprovalService:
         Raises:
             ApprovalError: the policy is neither ``ask`` nor ``never``; nothing was logged.
         """
-        if policy not in ("ask", "never"):
-            raise ApprovalError(f'policy must be "ask" or "never", got {policy!r}', "INVALID_POLICY")
-        if self.policy(agent) == policy:
-            return
-        log = session_of(agent)
-        if log is None:
-            self.histories.of(agent).policy = policy
-        else:
-            log.append(ApprovalPolicy.event_type, ApprovalPolicy(policy))
-        inbox = inbox_of(agent)
-        if inbox is not None:
-            inbox.inject(user_message(_NOTICES[policy], MessageSource("plugin", "approval")))
+        check_policy(policy)
+        if self.policy(agent) != policy:
+            switch(agent, policy, self.histories.of(agent))
 
     async def dispose(self) -> None:
         """Withdraw the open questions and wait until every answerer has stopped."""
@@ -392,9 +391,3 @@ def _suspend(question: Question, asking: asyncio.Task[ApprovalAnswer]) -> None:
     """The time is over; an answer that has just come still counts."""
     if not asking.done():
         question.settle(_SUSPENDED)
-
-
-_NOTICES = {
-    "never": "Approvals were switched off: calls that need one are rejected without asking.",
-    "ask": "Approvals were switched on: calls that need one are put to a person.",
-}
