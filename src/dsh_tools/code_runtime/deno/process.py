@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
+from ...kernel.exits import wait_for_exit
 from ..budgets import RuntimeConfig
-from ..exits import wait_for_exit
 from ..framing import LineCutter
 from ..pool import WorkerStartError, outlast
 from ..protocol import Frame, ReadyFrame, greeting, parse_frame

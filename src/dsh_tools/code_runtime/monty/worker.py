@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import psutil
 
 from ...json_value import JsonValue, snapshot, thaw
+from ...kernel.exits import exit_code, wait_for_exit
 from ..budgets import RuntimeConfig
-from ..exits import exit_code, wait_for_exit
 from ..pool import WorkerStartError, outlast
 from ..protocol import LONGEST_SLEEP
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
@@ -289,6 +289,10 @@ class MontyWorker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        # The interpreter's own objects are not seen by the garbage collector. A task that was cancelled keeps its
+        # frames, which hold the last of them, which holds the run's context and the prints: let go of both ends.
+        self._driver = self._watch = None
+        self._prints.unbind()
         # The client complains of the killed process, and gives it up.
         with suppress(Exception):
             await self._session.__aexit__(None, None, None)

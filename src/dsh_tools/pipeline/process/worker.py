@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...kernel.exits import ExitWatch
 from .frames import MAX_FRAME_BYTES, End
 
 __all__ = ["WorkerProcess", "importing", "search_path"]
@@ -23,8 +24,6 @@ _log = logging.getLogger("dsh_tools")
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _READ_BYTES = 65_536
-# How often the keeper is looked at where the system has no process descriptors, in seconds.
-_LOOK_EVERY = 0.02
 _FLAGS = (("dont_write_bytecode", "-B"), ("no_user_site", "-s"), ("ignore_environment", "-E"))
 
 
@@ -72,11 +71,7 @@ class WorkerProcess:
         for fd in (self._job, self._frames, self._control.fileno()):
             os.set_blocking(fd, False)
         self._loop.add_reader(self._frames, self._read)
-        self._pidfd = _open_pidfd(self._keeper.pid)
-        if self._pidfd is None:
-            self._look()
-        else:
-            self._loop.add_reader(self._pidfd, self._keeper_gone)
+        ExitWatch(self._keeper.pid, self._keeper_gone)
         self._send(json.dumps(search_path()).encode() + b"\n")
 
     @property
@@ -160,19 +155,8 @@ class WorkerProcess:
 
     # ── the end ───────────────────────────────────────────────────────────────
 
-    def _look(self) -> None:
-        # Where the host ignores the ends of its children, the system forgets them at once.
-        with suppress(ChildProcessError):
-            if os.waitid(os.P_PID, self._keeper.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                self._loop.call_later(_LOOK_EVERY, self._look)
-                return
-        self._keeper_gone()
-
     def _keeper_gone(self) -> None:
         """Take what is left in the pipe, and let go of everything."""
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
         while self._read():
             pass
         if self._end is None:
@@ -206,13 +190,6 @@ def search_path() -> list[str]:
 def _interpreter_flags() -> list[str]:
     flags = [flag for name, flag in _FLAGS if getattr(sys.flags, name)]
     return [*flags, *(["-" + "O" * sys.flags.optimize] if sys.flags.optimize else [])]
-
-
-def _open_pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
 
 
 def _ignore(_letter: str, _payload: bytes) -> None:
