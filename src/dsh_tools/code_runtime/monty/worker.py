@@ -289,10 +289,6 @@ class MontyWorker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        # The interpreter's own objects are not seen by the garbage collector. A task that was cancelled keeps its
-        # frames, which hold the last of them, which holds the run's context and the prints: let go of both ends.
-        self._driver = self._watch = None
-        self._prints.unbind()
         # The client complains of the killed process, and gives it up.
         with suppress(Exception):
             await self._session.__aexit__(None, None, None)
