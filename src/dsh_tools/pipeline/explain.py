@@ -7,6 +7,7 @@ Where a listener is left out that might decide otherwise, the explanation is not
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
@@ -19,6 +20,7 @@ from ..kernel.markers import effects_of
 from ..tools.events import PRE_EXECUTE, Allow, Ask, Decision, Deny
 from ..tools.result import ToolFailure
 from ..tools.trace import CallTrace, Consulted, MissedRule
+from .cancellation import UNCONTAINED, NativeCancellation
 from .run import Run, Runner
 from .stages.authorize import check_decision, denial_text
 from .stages.snapshot import snapshot_call
@@ -48,7 +50,7 @@ class Foreseen(msgspec.Struct, frozen=True):
 class _Foreseer(Protocol):
     """The approval service, as much of it as is needed to say what would come of asking."""
 
-    def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen: ...
+    async def foresee(self, *, execution: ToolExecution, agent: AgentLike, reason: str | None) -> Foreseen: ...
 
 
 class _Service(Runner, Protocol):
@@ -88,7 +90,11 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def explain(runner: _Service, call: ToolCall) -> Explanation:
-    """Say what policy would decide about a call; never raises for what a policy does."""
+    """Say what policy would decide about a call; never raises for what a policy does.
+
+    Raises:
+        asyncio.CancelledError: the awaiting task was cancelled.
+    """
     run = snapshot_call(runner, call)
     execution = run.execution
     # From here on the execution takes no contexts and reports no progress, whoever holds it.
@@ -111,7 +117,7 @@ async def explain(runner: _Service, call: ToolCall) -> Explanation:
             runner.policies.digest(run.scope),
             tuple(trace.consulted),
             tuple(listener.name for listener in chain.left_out),
-            _foresee(run) if verdict == "ask" else None,
+            await _foresee(run, reason) if verdict == "ask" else None,
             tuple(trace.missed or ()),
         )
     finally:
@@ -146,7 +152,10 @@ class _Chain:
             decision: Decision = await run_waterfall(
                 watched(chain.consulted, trace, "listener"), run.execution, Allow, check_decision
             )
-        except Exception as error:
+        except UNCONTAINED:
+            raise
+        except BaseException as error:
+            _raise_if_cancelled(error)
             # A listener that fails fails the call: nothing would run.
             chain._decide("deny", describe_exception(error), trace)
         else:
@@ -177,6 +186,12 @@ class _Chain:
         self.certain = not any(listener in self.left_out for listener in before)
 
 
+def _raise_if_cancelled(error: BaseException) -> None:
+    """A CancelledError that nobody has asked for is a failure like any other (D30)."""
+    if isinstance(error, asyncio.CancelledError) and NativeCancellation().explains_error:
+        raise error
+
+
 def _deciding_place(trace: CallTrace) -> int | None:
     """Where in the trace the listener stands whose word it is: the outermost that did not just hand on."""
     for place, asked in enumerate(trace.consulted):
@@ -202,7 +217,10 @@ def _ask_guards(run: Run, trace: CallTrace) -> tuple[Verdict, str, str] | None:
     for guard in run.runner.guards.consult(run.scope):
         try:
             reason: object = ask_guard(guard, run.execution, trace)
-        except Exception as error:
+        except UNCONTAINED:
+            raise
+        except BaseException as error:
+            _raise_if_cancelled(error)
             return "deny", _named(trace.consulted[-1]), describe_exception(error)
         if reason is None:
             continue
@@ -214,7 +232,7 @@ def _ask_guards(run: Run, trace: CallTrace) -> tuple[Verdict, str, str] | None:
     return None
 
 
-def _foresee(run: Run) -> Foreseen:
+async def _foresee(run: Run, reason: str | None) -> Foreseen:
     """What would come of asking; the order is that of the real question (PIPE-119, 120)."""
     approver = cast("_Foreseer | None", run.runner.context.get("approval"))
     if approver is None:
@@ -222,4 +240,4 @@ def _foresee(run: Run) -> Foreseen:
     agent = run.execution.agent
     if agent is None:
         return Foreseen("unavailable", "the call has no agent to route the question through; it is denied")
-    return approver.foresee(execution=run.execution, agent=agent)
+    return await approver.foresee(execution=run.execution, agent=agent, reason=reason)

@@ -15,7 +15,15 @@ from tests.support.calls import Body, make_tool
 from dsh_tools.json_value import digest
 from dsh_tools.kernel import Context, create_context, effect_free, effects_of, hands_on
 from dsh_tools.pipeline import Foreseen, ToolsPlugin
-from dsh_tools.services import ApprovalPlugin, CallRecordPlugin, PolicyPlugin, always
+from dsh_tools.services import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUEST,
+    ApprovalAnswer,
+    ApprovalPlugin,
+    CallRecordPlugin,
+    PolicyPlugin,
+    always,
+)
 from dsh_tools.tools import PRE_EXECUTE, TOOL_PROGRESS, TOOL_RESULT, Allow, Ask, Deny, ToolCall, tool
 
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -132,6 +140,64 @@ async def test_a_listener_that_fails_or_answers_nonsense_denies(ctx: Context):
     found = await explain(ctx)
     assert found.verdict == "deny"
     assert "expected Allow, Deny or Ask, got str" in found.reason
+
+
+STRAY = [asyncio.CancelledError("a look-up was cancelled"), asyncio.CancelledError(), SystemExit(3)]
+
+
+@pytest.mark.parametrize("error", STRAY, ids=repr)
+@pytest.mark.parametrize("kind", ["listener", "guard"])
+async def test_what_is_no_ordinary_exception_is_explained_as_it_is_handled(ctx: Context, kind: str, error: Any):
+    # PIPE-96, D30: nobody has cancelled the task, so the call fails, and so it is said.
+    def raises(*_given: Any) -> Any:
+        raise error
+
+    if kind == "listener":
+        ctx.on(PRE_EXECUTE, effect_free(raises))
+    else:
+        ctx.tools.guard(raises)
+    found = await explain(ctx)
+    assert (found.verdict, found.certain) == ("deny", True)
+    assert found.decided_by.startswith(kind)
+    assert found.decided_by.endswith("raises")
+    result = await ctx.tools.execute(ToolCall("write", {"path": "a"}))
+    assert result.is_error
+    assert result.error.message == found.reason
+
+
+async def test_who_explains_may_be_cancelled(ctx: Context):
+    began = asyncio.Event()
+
+    @effect_free
+    async def slow(execution: Any, next: Any) -> Any:
+        began.set()
+        await asyncio.Event().wait()
+
+    ctx.on(PRE_EXECUTE, slow)
+    task = asyncio.create_task(explain(ctx))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
+async def test_what_passes_through_a_call_passes_through_its_explanation(ctx: Context, kind: Any):
+    # PIPE-96
+    def raises(*_given: Any) -> Any:
+        raise kind
+
+    remove = ctx.on(PRE_EXECUTE, effect_free(raises))
+    await _passes_through(ctx, kind)
+    remove()
+    ctx.tools.guard(raises)
+    await _passes_through(ctx, kind)
+
+
+async def _passes_through(ctx: Context, kind: Any) -> None:
+    coroutine = explain(ctx)
+    with pytest.raises(kind):
+        coroutine.send(None)
 
 
 async def test_a_listener_that_may_have_effects_is_named_and_not_called(ctx: Context):
@@ -253,14 +319,106 @@ async def test_it_is_said_what_would_come_of_asking(ctx: Context):
 
 
 async def test_a_remembered_answer_is_foreseen(ctx: Context):
-    from dsh_tools.services import ApprovalAnswer
-
     await ctx.plugin(PolicyPlugin(), {"default": "ask"})
     agent = LoggedAgent()
     ctx.approval.answer_with(lambda request: ApprovalAnswer("allowed-once", remember="arguments"))
     await ctx.tools.execute(ToolCall("write", {"path": "a"}, agent=agent))
     assert (await explain(ctx, agent=agent)).approval.prospect == "allowed-once"
     assert (await explain(ctx, "b", agent=agent)).approval.prospect == "asked"
+
+
+def answers(outcome: Any, *, free: bool = True, hears: bool = False) -> Any:
+    """A listener on approval/request: answers itself, changes what the others say, or leaves it to them (None)."""
+
+    async def answer(request: Any, next: Any) -> Any:
+        if outcome is None:
+            return await next()
+        if hears:
+            await next()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        small = isinstance(request.arguments, dict) and request.arguments["path"] == "a"
+        return ApprovalAnswer(outcome, "small") if small else await next()
+
+    return effect_free(answer) if free else answer
+
+
+ALLOWED, REJECTED = ("allowed-once", "small"), ("rejected", "small")
+CANCELLED = ("rejected", 'the answer is "cancelled": small')
+FAILED = ("unavailable", "an answerer fails: broken; the call is denied")
+NO_ANSWER = ("unavailable", "the answer is none that exists; the call is denied")
+NOBODY = ("unavailable", "nobody is there to answer; the call is denied")
+SOMEBODY = ("asked", "a person is asked")
+
+
+@pytest.mark.parametrize(
+    ("listeners", "foreseen", "outcome"),
+    [
+        ([answers("allowed-once")], ALLOWED, "allowed-once"),
+        ([answers("rejected")], REJECTED, "rejected"),
+        ([answers("cancelled")], CANCELLED, "cancelled"),
+        ([answers("unavailable")], ("unavailable", "small; the call is denied"), "unavailable"),
+        ([answers(None), answers("allowed-once")], ALLOWED, "allowed-once"),
+        ([answers("rejected", hears=True), answers("allowed-once")], REJECTED, "rejected"),
+        ([answers(None)], NOBODY, "unavailable"),
+        ([answers("nonsense")], NO_ANSWER, "unavailable"),
+        ([answers(RuntimeError("broken"))], FAILED, "unavailable"),
+        ([answers(asyncio.CancelledError("broken"))], FAILED, "unavailable"),
+        # Only who may have effects is not asked: what would be said is not known.
+        ([answers(None), answers("allowed-once", free=False)], SOMEBODY, "allowed-once"),
+        ([answers("rejected", hears=True), answers("allowed-once", free=False)], SOMEBODY, "rejected"),
+        ([answers("rejected"), answers("allowed-once", free=False)], REJECTED, "rejected"),
+        ([hands_on(answers(None, free=False)), answers("allowed-once")], ALLOWED, "allowed-once"),
+    ],
+)
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_answerers_without_effects_are_consulted(
+    ctx: Context, listeners: list[Any], foreseen: Any, outcome: str, remembers: bool
+):
+    # HOST-86, 87: what is foreseen is what comes of it.
+    await ctx.plugin(PolicyPlugin(), {"default": "ask", "remember": remembers})
+    for each in listeners:
+        ctx.on(APPROVAL_REQUEST, each)
+    decided: list[str] = []
+    ctx.on(APPROVAL_DECIDED, lambda _request, answer: decided.append(answer.outcome))
+    agent = LoggedAgent()
+    assert (await explain(ctx, agent=agent)).approval == Foreseen(*foreseen)
+    assert decided == []
+    await ctx.tools.execute(ToolCall("write", {"path": "a"}, agent=agent))
+    assert decided == [outcome]
+
+
+async def test_an_answer_without_a_reason_names_who_gives_it(ctx: Context):
+    await ctx.plugin(PolicyPlugin(), {"default": "ask"})
+
+    @effect_free
+    def small_sums(request: Any, next: Any) -> Any:
+        return ApprovalAnswer("allowed-once")
+
+    ctx.on(APPROVAL_REQUEST, small_sums)
+    found = await explain(ctx, agent=LoggedAgent())
+    assert found.approval.reason.endswith("<locals>.small_sums answers")
+
+
+async def test_an_answerer_is_consulted_about_the_question_that_would_be_put(ctx: Context):
+    seen: list[Any] = []
+
+    @effect_free
+    async def notes(request: Any, next: Any) -> Any:
+        seen.append(request)
+        return await next()
+
+    await ctx.plugin(PolicyPlugin(), {"rules": [{"tool": "write", "action": "ask", "reason": "careful"}]})
+    ctx.on(APPROVAL_REQUEST, notes)
+    ctx.approval.answer_with(always("allowed-once"))
+    agent = LoggedAgent()
+    call = ToolCall("write", {"path": "a"}, "c7", agent=agent)
+    await ctx.tools.explain(call)
+    await ctx.tools.execute(call)
+    foreseen, put = seen
+    told = [name for name in put.__struct_fields__ if name not in ("id", "signal")]
+    assert [getattr(foreseen, name) for name in told] == [getattr(put, name) for name in told]
+    assert put.reason == "careful"
 
 
 async def test_without_an_approval_service_asking_denies():
@@ -330,6 +488,67 @@ def test_marks_are_found_through_methods_objects_and_partials():
     assert effects_of(Marked()) == "hands-on"
     assert effects_of(partial(Marked().free, 1)) == "free"
     assert effects_of(plain) == "unknown"
+
+
+def test_a_mark_is_that_of_the_marked_function_alone():
+    from copy import copy
+    from functools import partial, update_wrapper, wraps
+
+    @effect_free
+    def looks(subject: Any, next: Any) -> None: ...
+
+    @wraps(looks)
+    def writes(subject: Any, next: Any) -> None: ...
+
+    def tells(log: object, subject: Any, next: Any) -> None: ...
+
+    class Wraps:
+        def __init__(self) -> None:
+            update_wrapper(self, looks)
+
+        def __call__(self, subject: Any, next: Any) -> None: ...
+
+    class Proxy:
+        def __call__(self, subject: Any, next: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(looks, name)
+
+    class Overrides(Marked):
+        @wraps(Marked.free)
+        def free(self, subject: Any, next: Any) -> Any: ...
+
+        def __call__(self, subject: Any, next: Any) -> Any: ...
+
+    assert effects_of(looks) == "free"
+    named = update_wrapper(partial(tells, []), looks)
+    for other in (writes, Wraps(), Proxy(), Overrides().free, Overrides(), named, partial(writes)):
+        assert effects_of(other) == "unknown", other
+    # Each may be marked itself, and then is.
+    assert effects_of(effect_free(writes)) == "free"
+    assert effects_of(hands_on(named)) == "hands-on"
+    assert effects_of(partial(partial(named))) == "hands-on"
+    wrapper = effect_free(Wraps())
+    assert effects_of(wrapper) == "free"
+    assert effects_of(copy(wrapper)) == "unknown"
+    assert effects_of(looks) == "free"
+
+
+async def test_a_wrapper_of_a_marked_listener_is_not_consulted(ctx: Context):
+    from functools import wraps
+
+    ran: list[str] = []
+    looks = listener(Deny("no"))
+
+    @wraps(looks)
+    async def writes(execution: Any, next: Any) -> Any:
+        ran.append("an effect")
+        return await looks(execution, next)
+
+    ctx.on(PRE_EXECUTE, writes)
+    found = await explain(ctx)
+    assert (found.verdict, found.certain, ran) == ("allow", False, [])
+    assert len(found.not_consulted) == 1
 
 
 async def test_a_listener_that_ends_with_its_first_call_is_not_consulted(ctx: Context):

@@ -89,9 +89,9 @@ class Approval:
         """Suspend the calls of an agent that wait for an answer now; see :meth:`ApprovalService.suspend`."""
         return self._service.suspend(agent)
 
-    def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
+    async def foresee(self, *, execution: ToolExecution, agent: AgentLike, reason: str | None = None) -> Foreseen:
         """Say what would come of asking about an execution; see :meth:`ApprovalService.foresee`."""
-        return self._service.foresee(execution=execution, agent=agent)
+        return await self._service.foresee(execution=execution, agent=agent, reason=reason)
 
     async def request(
         self, *, execution: ToolExecution, agent: AgentLike, reason: str | None, signal: AbortSignal

@@ -159,18 +159,21 @@ class ApprovalService:
         self._tell_earlier(draft, durable)
         frozen = UNSET if draft.arguments is UNSET else snapshot(draft.arguments)
         for _ in range(_MOST_QUESTIONS):
-            request = msgspec.structs.replace(
-                draft,
-                id=uuid.uuid4().hex,
-                arguments=frozen,
-                arguments_digest=None if frozen is UNSET else digest(frozen),
-                policy_digest=self.policy_digest(agent),
-                can_be_remembered=self._remembering > 0 and draft.purpose == "call" and frozen is not UNSET,
-            )
-            answer = await self._ask_once(log, request, durable)
+            answer = await self._ask_once(log, self._complete(draft, frozen), durable)
             if answer is not _STALE:
                 return ApprovalAnswer(answer.outcome, answer.reason, answer.remember)
         return _UNAVAILABLE
+
+    def _complete(self, draft: ApprovalRequest, arguments: Any) -> ApprovalRequest:
+        """Make a question of its draft: with an id, and all that its answer will be bound to."""
+        return msgspec.structs.replace(
+            draft,
+            id=uuid.uuid4().hex,
+            arguments=arguments,
+            arguments_digest=None if arguments is UNSET else digest(arguments),
+            policy_digest=self.policy_digest(draft.agent),
+            can_be_remembered=self._remembering > 0 and draft.purpose == "call" and arguments is not UNSET,
+        )
 
     async def _ask_once(
         self, log: SessionLog | None, request: ApprovalRequest, durable: DurableCall | None
@@ -332,17 +335,12 @@ class ApprovalService:
         waiting = [one for one in self._pending.values() if one.request.agent is agent and one.may_be_suspended]
         return sum(question.settle(_SUSPENDED) for question in waiting) > 0
 
-    def foresee(self, *, execution: ToolExecution, agent: AgentLike) -> Foreseen:
-        """Say what would come of asking about this execution, without asking anybody."""
-        request = msgspec.structs.replace(
-            draft_about(execution, agent, NEVER),
-            arguments_digest=digest(execution.arguments),
-            policy_digest=self.policy_digest(agent),
-            can_be_remembered=self._remembering > 0,
-        )
-        return foresee(
+    async def foresee(self, *, execution: ToolExecution, agent: AgentLike, reason: str | None = None) -> Foreseen:
+        """Say what would come of asking about this execution; only answerers without effects are asked."""
+        request = self._complete(draft_about(execution, agent, NEVER, reason), execution.arguments)
+        return await foresee(
+            request,
             never=self.policy(agent) == "never",
-            remembered=self.histories.of(agent).recall(request),
             listeners=self._bus.listeners(APPROVAL_REQUEST, agent.scope),
             served=self._desks.serve(request),
             waiting=waiting_of(self._context, agent, self._suspend_after),
