@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
 from ..json_value import to_json_text
-from ..kernel.abort import AbortSignal
 from ..messages import ReasoningBlock, Usage
 from .anthropic_wire import message_list, system_blocks, tool_choice
 from .base import (
     Finish,
     FinishReason,
-    ModelEvent,
     ModelFailed,
     ModelFailure,
     ModelRequest,
@@ -29,7 +25,6 @@ from .base import (
 )
 from .collect import join_pieces
 from .exported import ExportedTools, ToolExporter
-from .extras import require_extra
 from .failures import (
     connection_failure,
     failure_of_kind,
@@ -38,7 +33,8 @@ from .failures import (
     stream_cut,
     transport_failure,
 )
-from .pump import Emit, pumped
+from .provider import ProviderModel, read_text
+from .pump import Emit
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -55,7 +51,7 @@ _FINISH: dict[str, FinishReason] = {
 }
 
 
-class AnthropicModel:
+class AnthropicModel(ProviderModel["AsyncAnthropic"]):
     """A :class:`ModelAdapter` for the messages API.
 
     It sends each request once; wrap it in ``RetryingModel``.
@@ -86,41 +82,23 @@ class AnthropicModel:
         cache: bool = True,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        require_extra("anthropic")
-        self.model = model
-        self._base_url = base_url
-        self._api_key = api_key
-        self._headers = dict(headers or {})
-        self._timeout = timeout
+        super().__init__(
+            "anthropic",
+            model,
+            ToolExporter("anthropic"),
+            base_url=base_url,
+            api_key=api_key,
+            headers=headers,
+            timeout=timeout,
+            extra=extra,
+        )
         self._max_tokens = max_tokens
         self._cache = cache
-        self._extra = dict(extra or {})
-        self._exporter = ToolExporter("anthropic")
-        self._client: AsyncAnthropic | None = None
-
-    @property
-    def name(self) -> str:
-        """``anthropic:`` and the model's name."""
-        return f"anthropic:{self.model}"
 
     @property
     def accepts_images(self) -> bool:
         """Images are sent, in results as well."""
         return True
-
-    def stream(self, request: ModelRequest, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
-        """Ask the model; see :meth:`ModelAdapter.stream`."""
-
-        async def produce(emit: Emit) -> Finish | ModelFailed:
-            return await self._ask(request, emit)
-
-        return pumped(produce, signal, _describe)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     async def _ask(self, request: ModelRequest, emit: Emit) -> Finish | ModelFailed:
         tools = self._exporter.export(request.tools)
@@ -152,20 +130,29 @@ class AnthropicModel:
             "extra_body": {**fields, **self._extra, **request.extra},
         }
 
-    def _connected(self) -> AsyncAnthropic:
-        if self._client is None:
-            # Imported late: the package needs the extra.
-            from anthropic import AsyncAnthropic
+    def _connect(self, settings: dict[str, Any]) -> AsyncAnthropic:
+        # Imported late: the package needs the extra.
+        from anthropic import AsyncAnthropic
 
-            key = self._api_key or os.environ.get("ANTHROPIC_API_KEY")
-            self._client = AsyncAnthropic(
-                api_key=key or ("none" if self._base_url else None),
-                base_url=self._base_url,
-                default_headers=self._headers,
-                timeout=self._timeout,
-                max_retries=0,
-            )
-        return self._client
+        return AsyncAnthropic(**settings)
+
+    def _describe(self, error: Exception) -> ModelFailure:
+        # Imported late: the package needs the extra.
+        import anthropic
+
+        if isinstance(error, anthropic.APIStatusError):
+            message, kind = _error_of(error.body)
+            if error.status_code < 400:
+                # An error event inside a stream that had begun well.
+                return failure_of_kind(message or error.message, (kind,))
+            wait = retry_after(error.response.headers)
+            return failure_of_status(error.status_code, message or error.message, (kind,), wait)
+        if isinstance(error, anthropic.APIConnectionError):
+            timeout = isinstance(error, anthropic.APITimeoutError)
+            return connection_failure(f"{error.message} {error.__cause__ or ''}", timeout=timeout)
+        if isinstance(error, anthropic.AnthropicError) or "authentication method" in str(error):
+            return ModelFailure("AUTHENTICATION", str(error))
+        return transport_failure(error)
 
 
 class _Block:
@@ -194,10 +181,10 @@ class _Answer:
 
     def take(self, event: Any) -> None:
         """Take one event in; kinds that are not known are passed over."""
-        kind = _text(event, "type")
+        kind = read_text(event, "type")
         if kind == "message_start":
             message = getattr(event, "message", None)
-            self._model = _text(message, "model")
+            self._model = read_text(message, "model")
             self._count(getattr(message, "usage", None))
         elif kind == "content_block_start":
             self._start(event)
@@ -210,7 +197,7 @@ class _Answer:
             if block is not None:
                 self._finish_block(block)
         elif kind == "message_delta":
-            self._stop_reason = _text(getattr(event, "delta", None), "stop_reason") or self._stop_reason
+            self._stop_reason = read_text(getattr(event, "delta", None), "stop_reason") or self._stop_reason
             self._count(getattr(event, "usage", None))
         elif kind == "message_stop":
             self._stopped = True
@@ -236,43 +223,43 @@ class _Answer:
 
     def _start(self, event: Any) -> None:
         start = getattr(event, "content_block", None)
-        block = _Block(_text(start, "type"), start)
+        block = _Block(read_text(start, "type"), start)
         self._blocks[getattr(event, "index", len(self._blocks))] = block
         if block.kind == "tool_use":
             block.call_index = self._calls
             self._calls += 1
-            self._emit(ToolCallDelta(block.call_index, _text(start, "id"), _text(start, "name"), ""))
-        elif block.kind == "text" and _text(start, "text"):
-            self._emit(TextDelta(_text(start, "text")))
-        elif block.kind == "thinking" and _text(start, "thinking"):
-            block.pieces.append(_text(start, "thinking"))
+            self._emit(ToolCallDelta(block.call_index, read_text(start, "id"), read_text(start, "name"), ""))
+        elif block.kind == "text" and read_text(start, "text"):
+            self._emit(TextDelta(read_text(start, "text")))
+        elif block.kind == "thinking" and read_text(start, "thinking"):
+            block.pieces.append(read_text(start, "thinking"))
             self._emit(ReasoningDelta(block.pieces[0]))
 
     def _piece(self, block: _Block, delta: Any) -> None:
-        kind = _text(delta, "type")
+        kind = read_text(delta, "type")
         if kind == "text_delta":
-            self._emit(TextDelta(_text(delta, "text")))
+            self._emit(TextDelta(read_text(delta, "text")))
         elif kind == "input_json_delta" and block.kind == "tool_use":
-            piece = _text(delta, "partial_json")
+            piece = read_text(delta, "partial_json")
             block.pieces.append(piece)
             start = block.start
-            self._emit(ToolCallDelta(block.call_index, _text(start, "id"), _text(start, "name"), piece))
+            self._emit(ToolCallDelta(block.call_index, read_text(start, "id"), read_text(start, "name"), piece))
         elif kind == "thinking_delta":
-            block.pieces.append(_text(delta, "thinking"))
+            block.pieces.append(read_text(delta, "thinking"))
             self._emit(ReasoningDelta(block.pieces[-1]))
         elif kind == "signature_delta":
-            block.signature.append(_text(delta, "signature"))
+            block.signature.append(read_text(delta, "signature"))
 
     def _finish_block(self, block: _Block) -> None:
         if block.kind == "tool_use":
-            call_id = _text(block.start, "id") or f"call_{secrets.token_hex(8)}"
-            call = self._tools.call(call_id, _text(block.start, "name"), _arguments(block))
+            call_id = read_text(block.start, "id") or f"call_{secrets.token_hex(8)}"
+            call = self._tools.call(call_id, read_text(block.start, "name"), _arguments(block))
             self._emit(ToolCallDone(block.call_index, call))
         elif block.kind == "thinking":
-            signature = "".join(block.signature) or _text(block.start, "signature")
+            signature = "".join(block.signature) or read_text(block.start, "signature")
             self._emit(ReasoningDone(ReasoningBlock(join_pieces(block.pieces), signature or UNSET)))
         elif block.kind == "redacted_thinking":
-            self._emit(ReasoningDone(ReasoningBlock("", redacted=_text(block.start, "data"))))
+            self._emit(ReasoningDone(ReasoningBlock("", redacted=read_text(block.start, "data"))))
 
     def _count(self, usage: Any) -> None:
         for name in (
@@ -292,32 +279,6 @@ def _arguments(block: _Block) -> str:
     whole: Any = getattr(block.start, "input", None)
     # Compatible servers may send the arguments whole, in the block's start.
     return to_json_text(whole) if not text and whole else text
-
-
-def _text(record: Any, field: str) -> str:
-    value = getattr(record, field, None)
-    return value if isinstance(value, str) else ""
-
-
-def _describe(error: Exception) -> ModelFailure:
-    # Imported late: the package needs the extra.
-    import anthropic
-
-    if isinstance(error, anthropic.APIStatusError):
-        message, kind = _error_of(error.body)
-        if error.status_code < 400:
-            # An error event inside a stream that had begun well.
-            return failure_of_kind(message or error.message, (kind,))
-        wait = retry_after(error.response.headers)
-        return failure_of_status(error.status_code, message or error.message, (kind,), wait)
-    if isinstance(error, anthropic.APIConnectionError):
-        timeout = isinstance(error, anthropic.APITimeoutError)
-        return connection_failure(f"{error.message} {error.__cause__ or ''}", timeout=timeout)
-    if isinstance(error, json.JSONDecodeError):
-        return ModelFailure("STREAM_INVALID", f"the model's stream is not JSON: {error}", True)
-    if isinstance(error, anthropic.AnthropicError) or "authentication method" in str(error):
-        return ModelFailure("AUTHENTICATION", str(error))
-    return transport_failure(error)
 
 
 def _error_of(body: object) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -108,6 +109,8 @@ def stream_cut(what: str) -> ModelFailure:
 
 def transport_failure(error: BaseException) -> ModelFailure:
     """Return the failure for what a connection raised while a stream was read, or for a fault of ours."""
+    if isinstance(error, json.JSONDecodeError):
+        return ModelFailure("STREAM_INVALID", f"the model's stream is not JSON: {error}", True)
     module = type(error).__module__.partition(".")[0]
     text = f"{type(error).__name__}: {error}"
     if module in ("httpx", "httpx2", "httpcore", "httpcore2"):

@@ -5,19 +5,15 @@ Needs the extra ``[openai]``.
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..json_value import to_json_text
-from ..kernel.abort import AbortSignal
 from ..messages import ReasoningBlock, Usage
 from .base import (
     Finish,
     FinishReason,
-    ModelEvent,
     ModelFailed,
     ModelFailure,
     ModelRequest,
@@ -29,7 +25,6 @@ from .base import (
 )
 from .collect import join_pieces
 from .exported import ExportedTools, ToolExporter
-from .extras import require_extra
 from .failures import (
     connection_failure,
     failure_of_kind,
@@ -39,7 +34,8 @@ from .failures import (
     transport_failure,
 )
 from .openai_wire import chat_messages, tool_choice
-from .pump import Emit, pumped
+from .provider import ProviderModel, read_text
+from .pump import Emit
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -55,7 +51,7 @@ _FINISH: dict[str, FinishReason] = {
 }
 
 
-class OpenAICompatibleModel:
+class OpenAICompatibleModel(ProviderModel["AsyncOpenAI"]):
     """A :class:`ModelAdapter` for chat completions.
 
     It sends each request once; wrap it in ``RetryingModel``.
@@ -94,44 +90,26 @@ class OpenAICompatibleModel:
         strict: bool = False,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        require_extra("openai")
-        self.model = model
-        self._base_url = base_url
-        self._api_key = api_key
-        self._headers = dict(headers or {})
-        self._timeout = timeout
+        super().__init__(
+            "openai",
+            model,
+            ToolExporter("openai-chat", strict=strict),
+            base_url=base_url,
+            api_key=api_key,
+            headers=headers,
+            timeout=timeout,
+            extra=extra,
+        )
         self._max_tokens = max_tokens
         self._max_tokens_field = max_tokens_field
         self._accepts_images = accepts_images
         self._include_usage = include_usage
         self._send_reasoning = send_reasoning
-        self._extra = dict(extra or {})
-        self._exporter = ToolExporter("openai-chat", strict=strict)
-        self._client: AsyncOpenAI | None = None
-
-    @property
-    def name(self) -> str:
-        """``openai:`` and the model's name."""
-        return f"openai:{self.model}"
 
     @property
     def accepts_images(self) -> bool:
         """Whether images are sent."""
         return self._accepts_images
-
-    def stream(self, request: ModelRequest, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
-        """Ask the model; see :meth:`ModelAdapter.stream`."""
-
-        async def produce(emit: Emit) -> Finish | ModelFailed:
-            return await self._ask(request, emit)
-
-        return pumped(produce, signal, _describe)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     async def _ask(self, request: ModelRequest, emit: Emit) -> Finish | ModelFailed:
         tools = self._exporter.export(request.tools)
@@ -162,21 +140,27 @@ class OpenAICompatibleModel:
         extra = {**fields, **self._extra, **request.extra}
         return {"model": self.model, "messages": messages, "stream": True, "extra_body": extra}
 
-    def _connected(self) -> AsyncOpenAI:
-        if self._client is None:
-            # Imported late: the package needs the extra.
-            from openai import AsyncOpenAI
+    def _connect(self, settings: dict[str, Any]) -> AsyncOpenAI:
+        # Imported late: the package needs the extra.
+        from openai import AsyncOpenAI
 
-            key = self._api_key or os.environ.get("OPENAI_API_KEY")
-            self._client = AsyncOpenAI(
-                # A local server mostly wants no key, but the SDK does.
-                api_key=key or ("none" if self._base_url else None),
-                base_url=self._base_url,
-                default_headers=self._headers,
-                timeout=self._timeout,
-                max_retries=0,
-            )
-        return self._client
+        return AsyncOpenAI(**settings)
+
+    def _describe(self, error: Exception) -> ModelFailure:
+        # Imported late: the package needs the extra.
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            wait = retry_after(error.response.headers)
+            return failure_of_status(error.status_code, error.message, (error.code, error.type), wait)
+        if isinstance(error, openai.APIConnectionError):
+            timeout = isinstance(error, openai.APITimeoutError)
+            return connection_failure(f"{error.message} {error.__cause__ or ''}", timeout=timeout)
+        if isinstance(error, openai.APIError):
+            return failure_of_kind(error.message, (error.code, error.type))
+        if isinstance(error, openai.OpenAIError):
+            return ModelFailure("AUTHENTICATION", str(error))
+        return transport_failure(error)
 
 
 class _Call:
@@ -205,7 +189,7 @@ class _Answer:
 
     def take(self, chunk: Any) -> None:
         """Take one chunk in."""
-        self._model = _text(chunk, "model") or self._model
+        self._model = read_text(chunk, "model") or self._model
         usage = getattr(chunk, "usage", None)
         if usage is not None:
             self._usage = _usage(usage)
@@ -213,7 +197,7 @@ class _Answer:
             delta = getattr(choice, "delta", None)
             if delta is not None:
                 self._take_delta(delta)
-            self._finish = _text(choice, "finish_reason") or self._finish
+            self._finish = read_text(choice, "finish_reason") or self._finish
             # Only one answer is asked for; what a server sends beyond it is not ours.
             break
 
@@ -230,12 +214,12 @@ class _Answer:
         return Finish(reason, self._usage, self._model)
 
     def _take_delta(self, delta: Any) -> None:
-        reasoning = _text(delta, "reasoning_content") or _text(delta, "reasoning")
+        reasoning = read_text(delta, "reasoning_content") or read_text(delta, "reasoning")
         if reasoning:
             self._reasoning.append(reasoning)
             self._emit(ReasoningDelta(reasoning))
         # A refusal is what the model says instead of an answer.
-        text = _text(delta, "content") or _text(delta, "refusal")
+        text = read_text(delta, "content") or read_text(delta, "refusal")
         if text:
             self._close_reasoning()
             self._emit(TextDelta(text))
@@ -245,7 +229,7 @@ class _Answer:
 
     def _take_call(self, piece: Any) -> None:
         function = getattr(piece, "function", None)
-        call_id, name = _text(piece, "id"), _text(function, "name")
+        call_id, name = read_text(piece, "id"), read_text(function, "name")
         call = self._find(getattr(piece, "index", None), call_id, name)
         call.id = call.id or call_id
         if name and name != call.name:
@@ -293,30 +277,6 @@ def _usage(usage: Any) -> Usage:
     )
 
 
-def _text(record: Any, field: str) -> str:
-    value = getattr(record, field, None)
-    return value if isinstance(value, str) else ""
-
-
 def _count(record: Any, field: str) -> int:
     value = getattr(record, field, None)
     return value if isinstance(value, int) and value > 0 else 0
-
-
-def _describe(error: Exception) -> ModelFailure:
-    # Imported late: the package needs the extra.
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
-        wait = retry_after(error.response.headers)
-        return failure_of_status(error.status_code, error.message, (error.code, error.type), wait)
-    if isinstance(error, openai.APIConnectionError):
-        timeout = isinstance(error, openai.APITimeoutError)
-        return connection_failure(f"{error.message} {error.__cause__ or ''}", timeout=timeout)
-    if isinstance(error, openai.APIError):
-        return failure_of_kind(error.message, (error.code, error.type))
-    if isinstance(error, json.JSONDecodeError):
-        return ModelFailure("STREAM_INVALID", f"the model's stream is not JSON: {error}", True)
-    if isinstance(error, openai.OpenAIError):
-        return ModelFailure("AUTHENTICATION", str(error))
-    return transport_failure(error)
