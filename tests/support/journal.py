@@ -9,10 +9,12 @@ from typing import Any
 
 from dsh_tools.agent import Agent
 from dsh_tools.content import content_text
+from dsh_tools.inspector import Resume
 from dsh_tools.kernel import Context
 from dsh_tools.messages import ToolResultBlock, UserMessage
 from dsh_tools.model import ModelRequest, ScriptedModel, call, say
 from dsh_tools.services import answer_question, open_questions
+from dsh_tools.session import SessionHeader
 from dsh_tools.standard import standard
 from dsh_tools.tools import OutputSpec, ToolDefinition, tool
 
@@ -24,6 +26,7 @@ __all__ = [
     "go_on",
     "note",
     "program_of",
+    "resuming",
     "start",
     "tools_with_effects",
 ]
@@ -145,3 +148,17 @@ async def go_on(ctx: Context, session_id: str = "s1", *, model: ScriptedModel | 
     log = await ctx.sessions.open(session_id, resume=True)
     model = model if model is not None else ScriptedModel([say_result] * 9)
     return await ctx.agents.create("main", model, session=log)
+
+
+def resuming(ctx: Context) -> Resume:
+    """What an application gives the inspector's page, so that its stored sessions go on there."""
+
+    @asynccontextmanager
+    async def resume(header: SessionHeader) -> AsyncGenerator[Agent]:
+        agent = await go_on(ctx, header.id)
+        try:
+            yield agent
+        finally:
+            await agent.dispose()
+
+    return resume

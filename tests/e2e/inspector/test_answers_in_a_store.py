@@ -16,13 +16,11 @@ from typing import Any
 import httpx
 import pytest
 from playwright.async_api import expect
-from tests.support.journal import application, effects, go_on
+from tests.support.journal import application, effects, resuming
 from tests.support.model_server import Reply, model_server, sse
 from tests.support.postgres import postgres_server
 
-from dsh_tools.agent import Agent
 from dsh_tools.inspector import InspectorPlugin
-from dsh_tools.session import SessionHeader
 
 COMMAND = Path(sys.executable).with_name("dsh-tools")
 ENVIRONMENT = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "OPENAI_API_KEY": "none"}
@@ -370,16 +368,7 @@ async def test_a_process_that_asks_is_the_one_to_answer_to_until_it_has_died(tmp
     assert asking.stdout is not None
     assert await asking.stdout.readline() == b"asked\n"
     async with application(tmp_path, mode=mode) as ctx:
-
-        @asynccontextmanager
-        async def resume(header: SessionHeader) -> AsyncIterator[Agent]:
-            agent = await go_on(ctx, header.id)
-            try:
-                yield agent
-            finally:
-                await agent.dispose()
-
-        await ctx.plugin(InspectorPlugin(resume=resume))
+        await ctx.plugin(InspectorPlugin(resume=resuming(ctx)))
         inspector = ctx.require("inspector")
         async with httpx.AsyncClient(base_url=inspector.address, timeout=60) as client:
             login = await client.post("/api/login", json={"token": inspector.keys.token})

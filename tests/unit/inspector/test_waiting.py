@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.inspector import inspected
-from tests.support.journal import application, effects, go_on, note, program_of, say_result, start
+from tests.support.journal import application, effects, go_on, note, program_of, resuming, say_result, start
 
 from dsh_tools.agent import Agent
 from dsh_tools.errors import ApprovalError, SessionError
@@ -75,20 +75,6 @@ class Inbox:
         async with asyncio.timeout(20):
             while not self.ended:
                 await asyncio.sleep(0.005)
-
-
-def resuming(ctx: Context) -> Resume:
-    """What an application gives the page, so that its stored sessions go on there."""
-
-    @asynccontextmanager
-    async def resume(header: SessionHeader) -> AsyncIterator[Agent]:
-        agent = await go_on(ctx, header.id)
-        try:
-            yield agent
-        finally:
-            await agent.dispose()
-
-    return resume
 
 
 async def leave_waiting(folder: Path, model: Callable[[], ScriptedModel], *sessions: str, **settings: Any) -> None:
