@@ -31,20 +31,21 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from itertools import permutations
 from math import factorial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ..json_value import to_json_text
 from ..kernel import Context, create_context
 from ..pipeline import Explanation, Guard, ToolsPlugin
 from ..services import ApprovalPlugin, PolicyPlugin, always
 from ..services.policy import Action, PolicyConfig, Rule, RuleConfig, Rules
 from ..tools import PRE_EXECUTE, OutputSpec, ToolCall, ToolDefinition
+from .policy_table import Case, CaseLike, Coverage, Verdict, read_calls, read_table, shown
 
 if TYPE_CHECKING:
     from ..tools.execution import ToolExecution
 
 __all__ = [
     "Case",
+    "CaseLike",
     "Coverage",
     "PolicySetup",
     "Verdict",
@@ -53,91 +54,11 @@ __all__ = [
     "open_setup",
 ]
 
-Verdict: TypeAlias = Literal["allow", "ask", "deny", "invalid"]
-"""What policy says about a call; ``invalid`` is a call that could not run whatever policy said."""
-
 Listen: TypeAlias = Callable[[Any, Any], Any]
 """A listener on ``tools/pre-execute``."""
 
 MOST_ORDERS = 60
 """How many orders are tried by default."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One row of a table.
-
-    Parameters:
-        tool: the tool's name.
-        arguments: the arguments, a JSON value or a model's text.
-        verdict: what policy must say.
-        by: a part of the name of the rule, guard or listener that must say it; "" for any.
-        reason: a part of the reason; "" for any.
-    """
-
-    tool: str
-    arguments: Any
-    verdict: Verdict
-    by: str = ""
-    reason: str = ""
-
-
-CaseLike: TypeAlias = Case | tuple[str, Any, Verdict] | tuple[str, Any, Verdict, str]
-"""A case, or its fields in a tuple."""
-
-
-class Coverage:
-    """Which rules a table has put to the test.
-
-    A rule is *covered* if it decided about a case. One that matched, but was outweighed each time, is not. The
-    default for calls that no rule matches is no rule.
-    """
-
-    def __init__(self) -> None:
-        self.rules: dict[str, int] = {}
-        self.matched: set[str] = set()
-
-    def add(self, explanation: Explanation, rules: Iterable[str]) -> None:
-        """Take in one explained call, and the rules that were in force."""
-        for rule in rules:
-            self.rules.setdefault(rule, 0)
-        for asked in explanation.consulted:
-            if asked.kind == "rule":
-                self.matched.add(asked.name)
-        decided = (explanation.decided_by or "").removeprefix("rule ")
-        if decided in self.rules:
-            self.rules[decided] += 1
-
-    def merge(self, other: Coverage) -> None:
-        """Take in what another table has covered."""
-        for rule, count in other.rules.items():
-            self.rules[rule] = self.rules.get(rule, 0) + count
-        self.matched |= other.matched
-
-    @property
-    def uncovered(self) -> tuple[str, ...]:
-        """The rules that decided about no case."""
-        return tuple(rule for rule, count in self.rules.items() if count == 0)
-
-    def report(self) -> str:
-        """Return a line for each rule: how many cases it decided, or why it decided none."""
-        if not self.rules:
-            return "no rule was seen: there was no case, or no policy is mounted where the calls are made"
-        lines: list[str] = []
-        for rule, count in self.rules.items():
-            outweighed = ", matched but always outweighed" if rule in self.matched else ""
-            lines.append(f"{count or 'never':>5}  {rule}{'' if count else outweighed}")
-        covered = sum(count > 0 for count in self.rules.values())
-        return "\n".join([*lines, f"{covered} of {len(self.rules)} rules covered"])
-
-    def require_all(self) -> None:
-        """Raise unless there are rules, and every one of them decided about some case.
-
-        Raises:
-            AssertionError: the report, which says which did not; or that no rule was in force at all.
-        """
-        if self.uncovered or not self.rules:
-            raise AssertionError(self.report())
 
 
 async def assert_verdicts(ctx: Context, cases: Iterable[CaseLike], *, agent: Any = None) -> Coverage:
@@ -154,12 +75,13 @@ async def assert_verdicts(ctx: Context, cases: Iterable[CaseLike], *, agent: Any
     Raises:
         AssertionError: a line for each case that came out differently, or that cannot be foreseen because a listener
             does not declare itself ``effect_free``.
+        ValueError: a row is no case; it is named.
     """
     caller = ctx.create_scope("policy-test", ctx.scope) if agent is None else agent
     coverage = Coverage()
     faults: list[str] = []
     try:
-        for case in map(_case, cases):
+        for case in read_table(cases):
             explanation = await ctx.tools.explain(ToolCall(case.tool, case.arguments, agent=caller))
             coverage.add(explanation, ctx.tools.service.policies.rules(caller.scope))
             faults += _faults(case, explanation)
@@ -171,12 +93,8 @@ async def assert_verdicts(ctx: Context, cases: Iterable[CaseLike], *, agent: Any
     return coverage
 
 
-def _case(given: CaseLike) -> Case:
-    return given if isinstance(given, Case) else Case(*cast("tuple[str, Any, Verdict]", given))
-
-
 def _faults(case: Case, found: Explanation) -> list[str]:
-    call = _shown(case.tool, case.arguments)
+    call = shown(case.tool, case.arguments)
     by = found.decided_by or "nobody"
     got = f"{found.verdict} by {by}" + ("" if found.reason is None else f": {found.reason}")
     if not found.certain:
@@ -186,10 +104,6 @@ def _faults(case: Case, found: Explanation) -> list[str]:
     if case.by not in by:
         return [f"{call}: expected {case.verdict} by {case.by}, got {got}"]
     return [] if case.reason in (found.reason or "") else [f"{call}: expected the reason {case.reason!r}, got {got}"]
-
-
-def _shown(tool: str, arguments: Any) -> str:
-    return f"{tool} {arguments if isinstance(arguments, str) else to_json_text(arguments)}"
 
 
 # ── denials under any order ────────────────────────────────────────────────────
@@ -251,7 +165,7 @@ async def assert_denials_hold(
     Parameters:
         setup: the policy.
         calls: names and arguments. Those that neither a rule nor a guard denies are made as well, and prove nothing.
-        orders: how many orders to try at most.
+        orders: how many orders to try at most, from 1.
         seed: which ones, where not all are tried.
 
     Returns:
@@ -259,8 +173,11 @@ async def assert_denials_hold(
 
     Raises:
         AssertionError: a line for each denial that was lifted, with the order that did it.
+        ValueError: no order would be tried, or one of the calls is no pair of a name and arguments; it is named.
     """
-    made = list(calls)
+    if not isinstance(orders, int) or isinstance(orders, bool) or orders < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"orders must be a number from 1, got {orders!r}")
+    made = read_calls(calls)
     denied = [await _is_denied(setup, tool, arguments) for tool, arguments in made]
     faults: list[str] = []
     for order in _orders(setup, orders, random.Random(seed)):
@@ -273,7 +190,7 @@ async def assert_denials_hold(
                 result = await ctx.tools.execute(ToolCall(tool, arguments, agent=caller))
                 await caller.dispose()
                 if by is not None and (reached.calls or not result.is_error):
-                    faults.append(f"{_shown(tool, arguments)}: ran although {by} denies it; {order}")
+                    faults.append(f"{shown(tool, arguments)}: ran although {by} denies it; {order}")
     if faults:
         raise AssertionError("\n".join(faults))
     return sum(by is not None for by in denied)

@@ -7,12 +7,14 @@ Name it in a ``conftest.py``::
 ``policy_check`` is ``assert_verdicts``, and collects what all tests of the run cover. With ``--policy-coverage`` the
 run ends with a report on every rule; with ``--require-policy-coverage`` it fails if some rule decided about no case,
 or if no rule was seen at all.
+
+Under ``pytest -n`` (pytest-xdist) each process collects what its tests cover; the one that started them adds it up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["PolicyCheck", "policy_check"]
 
 _COVERAGE = pytest.StashKey[Coverage]()
+_OUTPUT: Final = "dsh_tools_policy_coverage"
+"""The name of a process's coverage in what it sends to the one that started it."""
 
 
 class PolicyCheck:
@@ -62,12 +66,25 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run where rules are required to be covered, and are not."""
     coverage = session.config.stash[_COVERAGE]
+    # Only a process that pytest-xdist has started has this; what it covers is a part of the run.
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_OUTPUT] = coverage.dump()
+        return
     if (
         (coverage.uncovered or not coverage.rules)
         and session.config.getoption("--require-policy-coverage")
         and session.exitstatus == 0
     ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take in what a process of pytest-xdist has covered; one that died has sent nothing."""
+    output: dict[str, Any] = getattr(node, "workeroutput", {})
+    if _OUTPUT in output:
+        node.config.stash[_COVERAGE].merge(Coverage.load(output[_OUTPUT]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -82,6 +84,54 @@ async def test_every_row_that_does_not_hold_is_listed(ctx: Context):
     )
     assert second.startswith('bash {"command":"rm x"}: expected deny by no_root, got deny by rule 2')
     assert third.startswith('bash {"command":"rm x"}: expected the reason \'because\', got deny by rule 2')
+
+
+ROW = ("bash", {"command": "ls"}, "ask")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("bash", "expected a Case or a tuple (tool, arguments, verdict, …), got 'bash'"),
+        ("ask", "expected a Case or a tuple (tool, arguments, verdict, …), got 'ask'"),
+        ({"tool": "bash", "arguments": {}, "verdict": "ask"}, "expected a Case or a tuple"),
+        (None, "expected a Case or a tuple"),
+        (("bash", {}), "expected 3 to 5 fields, got 2"),
+        (("bash", {}, "ask", "", "", ""), "expected 3 to 5 fields, got 6"),
+        ((bash, {}, "ask"), "the tool must be a name, got FunctionTool"),
+        (("bash", {}, "denied"), "the verdict must be allow, ask, deny or invalid, got 'denied'"),
+        (("bash", {}, ["ask"]), "the verdict must be allow, ask, deny or invalid, got ['ask']"),
+        (("bash", {}, "ask", None), "by must be a string, got NoneType"),
+        (Case("bash", {}, "ask", reason=3), "reason must be a string, got int"),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_row_that_is_none_is_named(ctx: Context, row: Any, what: str):
+    with pytest.raises(ValueError, match=f"^row 2 of the table: {re.escape(what)}"):
+        await assert_verdicts(ctx, [ROW, row])
+
+
+async def test_a_table_that_is_a_text_is_no_table(ctx: Context):
+    with pytest.raises(ValueError, match="row 1 of the table: expected a Case or a tuple"):
+        await assert_verdicts(ctx, "bash")  # type: ignore[arg-type]
+
+
+async def test_rows_may_be_lists_as_json_has_them(ctx: Context):
+    await assert_verdicts(ctx, [list(ROW), [*ROW, "rule default", ""]])  # type: ignore[list-item]
+
+
+async def test_arguments_that_are_no_json_are_a_row_like_others(ctx: Context):
+    bad: list[Any] = [{"command": float("nan")}, {"command": b"x"}, {1: 2}]
+    await assert_verdicts(ctx, [("bash", arguments, "invalid") for arguments in bad])
+    with pytest.raises(AssertionError) as caught:
+        await assert_verdicts(ctx, [("bash", arguments, "allow") for arguments in bad])
+    # The reason has lines of its own.
+    lines = [line for line in str(caught.value).splitlines() if ": expected" in line]
+    assert [line.split(": expected")[0] for line in lines] == [
+        "bash {'command': nan}",
+        "bash {'command': b'x'}",
+        "bash {1: 2}",
+    ]
+    assert all("expected allow, got invalid" in line for line in lines)
 
 
 async def test_a_row_that_cannot_be_foreseen_fails_and_says_whose_fault_it_is(ctx: Context):
@@ -184,6 +234,22 @@ async def test_the_check_finds_guards_that_are_not_all_consulted(monkeypatch: py
         await assert_denials_hold(setup, CALLS)
 
 
+@pytest.mark.parametrize("orders", [0, -1, True, 2.5, None])
+async def test_a_check_that_would_try_no_order_is_refused(orders: Any, no_leaks: None):
+    with pytest.raises(ValueError, match=f"^orders must be a number from 1, got {orders!r}"):
+        await assert_denials_hold(SETUP, [("bash", {"command": "rm x"})], orders=orders)
+
+
+@pytest.mark.parametrize("call", ["rm", ("bash",), ("bash", {}, "deny"), (bash, {}), None])
+async def test_a_call_that_is_none_is_named(call: Any, no_leaks: None):
+    with pytest.raises(ValueError, match=r"^call 2: expected \(tool, arguments\), got "):
+        await assert_denials_hold(SETUP, [("bash", {"command": "rm x"}), call])
+
+
+async def test_calls_with_arguments_that_are_no_json_prove_nothing(no_leaks: None):
+    assert await assert_denials_hold(SETUP, [("bash", {"command": float("nan")})], orders=2) == 0
+
+
 async def test_calls_that_cannot_run_and_guards_that_fail_are_denials_or_nothing(no_leaks: None):
     def fails(execution: Any) -> None:
         raise RuntimeError("broken")
@@ -278,3 +344,48 @@ def test_the_fixture_collects_what_a_run_covers(pytester: pytest.Pytester, monke
     complete.assert_outcomes(passed=2)
     assert complete.ret == 0
     complete.stdout.fnmatch_lines(["*2 of 2 rules covered*"])
+
+
+def test_what_the_processes_of_a_run_cover_is_added_up(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    # Each file goes to another process, and neither of them sees both rules decide.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeconftest('pytest_plugins = ["dsh_tools.testing.pytest_policy"]')
+    pytester.makepyfile(test_one=TESTS)
+    apart = ("-p", "xdist", "-n", "2", "--dist", "loadfile")
+    partly = pytester.runpytest_subprocess(*apart, "--require-policy-coverage")
+    partly.assert_outcomes(passed=1)
+    assert partly.ret == 1
+    partly.stdout.fnmatch_lines(["*never  2: deny bash*", "*1 of 2 rules covered*"])
+    pytester.makepyfile(test_two=TESTS.replace("def test_listing", "def unused") + DELETING)
+    complete = pytester.runpytest_subprocess(*apart, "--require-policy-coverage")
+    complete.assert_outcomes(passed=2)
+    assert complete.ret == 0
+    complete.stdout.fnmatch_lines(["*    1  2: deny bash*", "*    1  1: allow bash*", "*2 of 2 rules covered*"])
+    alone = pytester.runpytest_subprocess("-p", "xdist", "-n", "0", "--require-policy-coverage")
+    assert alone.ret == 0
+
+
+def test_a_process_that_died_covers_nothing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeconftest('pytest_plugins = ["dsh_tools.testing.pytest_policy"]')
+    pytester.makepyfile(test_one="import os\ndef test_dies(): os._exit(3)", test_two=TESTS)
+    died = pytester.runpytest_subprocess("-p", "xdist", "-n", "1", "--require-policy-coverage")
+    assert died.ret == 1
+    died.stdout.fnmatch_lines(["*crashed*", "*1 of 2 rules covered*"])
+    assert "INTERNALERROR" not in died.stdout.str()
+
+
+def test_coverage_survives_being_written_down():
+    coverage = Coverage()
+    coverage.rules = {"1: deny a": 0, "2: allow b": 3}
+    coverage.matched = {"1: deny a"}
+    read = Coverage.load(json.loads(json.dumps(coverage.dump())))
+    assert (read.rules, read.matched) == (coverage.rules, coverage.matched)
+    assert list(read.rules) == list(coverage.rules)
+    coverage.rules["2: allow b"] += 1
+    coverage.matched.add("x")
+    assert (read.rules["2: allow b"], read.matched) == (3, {"1: deny a"})
