@@ -6,7 +6,7 @@ Registrations go to the layer of the context they are made through, and end with
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pydantic
 
@@ -14,7 +14,7 @@ from ..errors import RegistrationError, ScopeRequiredError
 from ..kernel.scope import EVERY_SCOPE
 from ..tools.definition import ToolDefinition
 from ..tools.events import TOOL_PROGRESS, TOOL_STATE, TOOLS_CHANGE
-from ..tools.execution import AgentLike, ToolCall, ToolExecution
+from ..tools.execution import AgentLike, ToolCall, ToolExecution, check_call
 from ..tools.registered import ToolSchema, compile_definition
 from ..tools.registry import RESERVED_NAME, ToolRegistry
 from ..tools.result import ToolResult
@@ -274,10 +274,11 @@ class Tools:
 
         Raises:
             asyncio.CancelledError: the awaiting task was cancelled; the call has settled first.
-            TypeError: ``call`` is something else.
+            TypeError: ``call`` is something else, or its name or id is.
         """
-        if not isinstance(cast("object", call), ToolCall):
-            raise TypeError(f'execute() takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
+        # What is as it should be passes without a further call.
+        if type(call) is not ToolCall or type(call.name) is not str or type(call.call_id) is not str:
+            check_call(call, "execute()")
         return execute(self.service, call)
 
     def explain(self, call: ToolCall) -> Coroutine[Any, Any, Explanation]:
@@ -287,10 +288,9 @@ class Tools:
         those that cannot be.
 
         Raises:
-            TypeError: ``call`` is something else.
+            TypeError: ``call`` is something else, or its name or id is.
         """
-        if not isinstance(cast("object", call), ToolCall):
-            raise TypeError(f'explain() takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
+        check_call(call, "explain()")
         return explain(self.service, call)
 
     def execution_mode(self, call: ToolCall) -> ExecutionMode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from .stopping import CallStatus, StopReport
     from .trace import CallTrace
 
-__all__ = ["AgentLike", "CallState", "CallToken", "DurableCall", "ToolCall", "ToolExecution", "ToolRunContext"]
+__all__ = [
+    "AgentLike",
+    "CallState",
+    "CallToken",
+    "DurableCall",
+    "ToolCall",
+    "ToolExecution",
+    "ToolRunContext",
+    "check_call",
+]
 
 
 _PLUGIN = MessageSource("plugin")
@@ -100,6 +109,23 @@ class ToolCall(msgspec.Struct, frozen=True, eq=False):
     signal: AbortSignal | None = None
     by_program: bool = False
     durable: DurableCall | None = None
+
+
+def check_call(call: object, taker: str) -> None:
+    """Refuse what is no request to run a tool, or has a name or an id that is no text.
+
+    Parameters:
+        call: what was given.
+        taker: who was given it, for the message.
+
+    Raises:
+        TypeError: it says what was expected where.
+    """
+    if not isinstance(call, ToolCall):
+        raise TypeError(f'{taker} takes a ToolCall, such as ToolCall("name", arguments), got {call!r}')
+    for field, value in (("name", call.name), ("call_id", call.call_id)):
+        if not isinstance(cast("object", value), str):
+            raise TypeError(f"{taker} takes a ToolCall whose {field} is a string, got {field}={value!r}")
 
 
 class ToolRunContext(Protocol):

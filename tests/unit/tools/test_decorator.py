@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import re
 import threading
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
@@ -17,6 +19,7 @@ from dsh_tools.errors import DefinitionError, InvalidTimeoutError, OutputDeclara
 from dsh_tools.tools import (
     FunctionTool,
     PresentedResult,
+    ToolCall,
     ToolDefinition,
     ToolExecution,
     ToolRunContext,
@@ -373,6 +376,31 @@ async def test_what_is_no_tool_and_no_call_is_refused_by_name():
         not_a_call: Any = "add"
         with pytest.raises(TypeError, match=r"^execute\(\) takes a ToolCall, such as .*, got 'add'$"):
             await ctx.tools.execute(not_a_call)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"add", ["add"]])
+@pytest.mark.parametrize("operation", ["execute", "explain"])
+async def test_a_call_whose_name_or_id_is_no_text_is_refused_by_the_field(operation: str, wrong: Any):
+    class Name(StrEnum):
+        ADD = "add"
+
+    class OtherCall(ToolCall, frozen=True, eq=False):
+        pass
+
+    @tool
+    async def add(a: int = 1) -> int:
+        """Add."""
+        return a
+
+    async with app() as ctx:
+        ctx.tools.register(add)
+        take = getattr(ctx.tools, operation)
+        for call, field in ((ToolCall(wrong), "name"), (ToolCall("add", call_id=wrong), "call_id")):
+            expected = f"{operation}() takes a ToolCall whose {field} is a string, got {field}={wrong!r}"
+            with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
+                await take(call)
+        for call in (ToolCall(Name.ADD), OtherCall("add")):
+            assert (await ctx.tools.execute(call)).is_error is False
 
 
 async def test_a_forgotten_await_is_named():
