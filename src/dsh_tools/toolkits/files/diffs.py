@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from ...tools import PresentedResult
 from ...tools.cards import FileDiff
+from ..presented import meta_of
 from .lines import split_lines
 
-__all__ = ["change_meta", "diffs_from_meta", "hunks"]
+__all__ = ["change_meta", "diffs_of", "hunks"]
 
 _CONTEXT = 3
 # Beyond so many lines on either side that differ, they are one hunk: comparing them would take too long.
@@ -55,13 +57,10 @@ def change_meta(path: str, before: str | None, after: str) -> dict[str, Any]:
     return {"diffs": diffs}
 
 
-def diffs_from_meta(meta: object) -> tuple[FileDiff, ...] | None:
-    """Read what :func:`change_meta` has made; None where it is something else."""
-    try:
-        read = msgspec.convert(meta, _Meta)
-    except msgspec.ValidationError:
-        return None
-    return tuple(FileDiff(diff.path, diff.old_text, diff.new_text) for diff in read.diffs)
+def diffs_of(presented: PresentedResult) -> tuple[FileDiff, ...] | None:
+    """Read what :func:`change_meta` has made for a success; None for a failure, and where it is something else."""
+    meta = meta_of(presented, _Meta)
+    return None if meta is None else tuple(FileDiff(diff.path, diff.old_text, diff.new_text) for diff in meta.diffs)
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:

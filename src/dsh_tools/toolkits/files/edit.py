@@ -12,7 +12,7 @@ from ...tools.cards import DiffCall, DiffResult, FileDiff, Location
 from ..arguments import also_check
 from ..file_errors import FileError
 from .change import change_text
-from .diffs import change_meta, diffs_from_meta, hunks
+from .diffs import change_meta, diffs_of, hunks
 from .editing import Replacement, fold, replace
 from .lines import split_lines
 from .space import FileSpace
@@ -180,5 +180,5 @@ def _present_multi_edited(args: MultiEditArgs, presented: PresentedResult) -> Di
 
 
 def _presented(presented: PresentedResult, pending: DiffCall) -> DiffResult | None:
-    diffs = None if presented.is_error else diffs_from_meta(presented.meta)
+    diffs = diffs_of(presented)
     return None if diffs is None else DiffResult(diffs or pending.diffs)

@@ -15,6 +15,7 @@ from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_too
 from ...tools.cards import GenericCall, Location, ReadLine, ReadResult
 from ..arguments import also_check
 from ..file_errors import MissingFileError
+from ..presented import meta_of
 from .bytes_io import chunks_of, open_regular
 from .encodings import Reader
 from .languages import language_of
@@ -139,11 +140,8 @@ def _present_call(args: ReadArgs) -> GenericCall:
 
 
 def _present_result(args: ReadArgs, presented: PresentedResult) -> ReadResult | None:
-    if presented.is_error:
-        return None
-    try:
-        meta = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
+    meta = meta_of(presented, _Meta)
+    if meta is None:
         return None
     return ReadResult(
         meta.path, meta.offset, meta.lines, meta.total_lines, lang=meta.lang, content=presented.content or None

@@ -8,7 +8,7 @@ from ...content import Content, text
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import DiffCall, DiffResult, FileDiff, Location
 from .change import write_text
-from .diffs import change_meta, diffs_from_meta
+from .diffs import change_meta, diffs_of
 from .lines import split_lines
 from .space import FileSpace
 
@@ -73,7 +73,5 @@ def _present_call(args: WriteArgs) -> DiffCall:
 
 
 def _present_result(args: WriteArgs, presented: PresentedResult) -> DiffResult | None:
-    if presented.is_error:
-        return None
-    diffs = diffs_from_meta(presented.meta)
+    diffs = diffs_of(presented)
     return None if diffs is None else DiffResult(diffs or (FileDiff(args["file_path"], None, args["content"]),))

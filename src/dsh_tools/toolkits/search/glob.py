@@ -9,6 +9,7 @@ import msgspec
 from ...content import Content, text
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import GenericCall, Location, SearchPaths
+from ..presented import meta_of
 from .space import SearchSpace, read_path_pattern
 
 __all__ = ["glob_tool", "paths_text"]
@@ -113,10 +114,5 @@ def _present_call(args: GlobArgs) -> GenericCall:
 
 
 def _present_result(args: GlobArgs, presented: PresentedResult) -> SearchPaths | None:
-    if presented.is_error:
-        return None
-    try:
-        meta = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
-        return None
-    return SearchPaths(meta.paths, meta.truncated, meta.total)
+    meta = meta_of(presented, _Meta)
+    return None if meta is None else SearchPaths(meta.paths, meta.truncated, meta.total)

@@ -11,6 +11,7 @@ from ...content import Content, text
 from ...schema import compile_value
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import FileMatches, GenericCall, Location, SearchMatches
+from ..presented import meta_of
 from .patterns import LinePattern
 from .space import SearchSpace, read_include
 
@@ -176,10 +177,5 @@ def _present_call(args: GrepArgs) -> GenericCall:
 
 
 def _present_result(args: GrepArgs, presented: PresentedResult) -> SearchMatches | None:
-    if presented.is_error:
-        return None
-    try:
-        meta = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
-        return None
-    return SearchMatches(meta.files, meta.truncated, meta.total)
+    meta = meta_of(presented, _Meta)
+    return None if meta is None else SearchMatches(meta.files, meta.truncated, meta.total)

@@ -12,6 +12,7 @@ from ...content import Content, content_text, text
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import GenericCall, GenericResult, TerminalCall, TerminalResult
 from ..arguments import also_check
+from ..presented import meta_of
 from .background import command_work
 from .config import Escalation
 from .errors import ShellError
@@ -214,9 +215,8 @@ def _present_result(args: BackgroundBashArgs, presented: PresentedResult) -> Gen
     if presented.is_error or args.get("run_in_background"):
         return GenericResult(content=presented.content)
     body, code, signal = split_marker(content_text(presented.content))
-    try:
-        meta = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
+    meta = meta_of(presented, _Meta)
+    if meta is None:
         return TerminalResult(output=body, exit_code=code, signal=signal)
     # What the command itself has printed may look like the marker; the meta is ours.
     if (meta.exit_code, meta.signal) != (code, signal):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 
@@ -11,6 +11,7 @@ from ...content import Content, text
 from ...kernel import NEVER
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import GenericCall, WebFetch
+from ..presented import meta_of
 from ..processes import attend
 from .config import WebConfig
 from .decoding import charset_of, decode
@@ -128,10 +129,5 @@ def _render(value: Page, limit: int) -> Content:
 
 
 def _present_result(args: FetchArgs, presented: PresentedResult) -> WebFetch | None:
-    if presented.is_error:
-        return None
-    try:
-        meta: Any = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
-        return None
-    return WebFetch(meta.url, meta.status_code, meta.truncated, title=meta.title)
+    meta = meta_of(presented, _Meta)
+    return None if meta is None else WebFetch(meta.url, meta.status_code, meta.truncated, title=meta.title)

@@ -14,6 +14,7 @@ from ...content import Content, text
 from ...tools import PresentedResult, ToolDefinition, ToolRunContext, define_tool
 from ...tools.cards import GenericCall, WebSearch, WebSource
 from ..arguments import also_check
+from ..presented import meta_of
 from .config import WebConfig
 from .providers import SearchAnswer, WebSearchProvider
 
@@ -149,10 +150,5 @@ class _Meta(msgspec.Struct):
 
 
 def _present_result(args: SearchArgs, presented: PresentedResult) -> WebSearch | None:
-    if presented.is_error:
-        return None
-    try:
-        meta = msgspec.convert(presented.meta, _Meta)
-    except msgspec.ValidationError:
-        return None
-    return WebSearch(meta.sources, meta.truncated, answer=meta.content)
+    meta = meta_of(presented, _Meta)
+    return None if meta is None else WebSearch(meta.sources, meta.truncated, answer=meta.content)
