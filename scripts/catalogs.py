@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 from dsh_tools import errors
@@ -37,6 +38,7 @@ def tools_page() -> str:
 
 def errors_page() -> str:
     """Every error class with its code; the code is what programs match on."""
+    load_exports()
     rows = [
         (f"`{cls.__name__}`", f"`{cls.default_code}`", summary(cls.__doc__), base_names(cls))
         for cls in error_classes(errors.HarnessError)
@@ -47,6 +49,14 @@ def errors_page() -> str:
         "A code never changes once it is released. Who causes an error, and who sees it, is in its text.",
         table(("error", "code", "when", "is a"), sorted(rows)),
     )
+
+
+def load_exports() -> None:
+    """Ask every package for what it exports: some import it only then, and a class is known once its module is."""
+    for path in sorted(SOURCE.glob("*/__init__.py")):
+        package = import_module(f"dsh_tools.{path.parent.name}")
+        for name in package.__all__:
+            getattr(package, name)
 
 
 def error_classes(base: type[errors.HarnessError]) -> set[type[errors.HarnessError]]:

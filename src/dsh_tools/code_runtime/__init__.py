@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
 from .bindings import check_bindings, is_bindable
 from .budgets import RuntimeConfig
-from .deno import DenoRuntime
-from .monty import PYTHON_SUBSET, MontyRuntime
 from .plugin import CodeRuntimeConfig, CodeRuntimePlugin
 from .seam import (
     FAILURE_KINDS,
@@ -20,6 +21,14 @@ from .seam import (
     FailureKind,
     HostAnswer,
 )
+
+if TYPE_CHECKING:
+    from .deno import DenoRuntime
+    from .monty import PYTHON_SUBSET, MontyRuntime
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__, {"deno": ("DenoRuntime",), "monty": ("PYTHON_SUBSET", "MontyRuntime")}
+    )
 
 __all__ = [
     "FAILURE_KINDS",

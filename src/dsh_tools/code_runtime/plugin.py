@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Literal
 import pydantic
 
 from .budgets import RuntimeConfig
-from .deno import DenoRuntime
-from .monty import MontyRuntime
 
 if TYPE_CHECKING:
     from ..kernel.context import Context
@@ -62,8 +60,13 @@ class CodeRuntimePlugin:
             ConfigError: a value is out of range, or the language's extra is not installed.
             ServiceConflictError: a runtime is provided already.
         """
-        kind = DenoRuntime if config.language == "typescript" else MontyRuntime
-        runtime = kind(config.budgets())
+        # A runtime takes a while to import, and few applications run programs in both languages.
+        if config.language == "typescript":
+            from .deno import DenoRuntime as Runtime
+        else:
+            from .monty import MontyRuntime as Runtime
+
+        runtime = Runtime(config.budgets())
         ctx.effect(lambda: runtime.dispose, "code runtime")
         service: CodeRuntime = runtime
         ctx.provide("code_runtime", service)

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 from ..errors import HarnessError, LossyJsonError, describe_exception
 from ..json_value import JsonValue, snapshot
-from .budgets import CpuMeter, RuntimeConfig, compute_exhausted, wall_reached
+from .budgets import RuntimeConfig, compute_exhausted, wall_reached
+from .cpu_meter import CpuMeter
 from .ledger import Ledger
 from .seam import BindingFunction, CodeRunError, CodeRunRequest, CodeRunResult, HostAnswer
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeGuard, get_args
-
-import pydantic
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    import pydantic
 
 __all__ = ["config_error", "fault_key", "fault_text"]
 
@@ -69,4 +70,5 @@ def _models_in(annotation: object) -> Iterator[type[pydantic.BaseModel]]:
 
 
 def _is_model(value: object) -> TypeGuard[type[pydantic.BaseModel]]:
-    return isinstance(value, type) and issubclass(value, pydantic.BaseModel)
+    # Told by what is read of it: pydantic takes long to import, and not everybody who needs the kernel needs it.
+    return isinstance(value, type) and isinstance(getattr(value, "model_fields", None), dict)

@@ -21,7 +21,9 @@ provider's ``Retry-After`` is kept, and each further attempt is an event of the 
 
 from __future__ import annotations
 
-from .anthropic import AnthropicModel
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
 from .base import (
     Finish,
     FinishReason,
@@ -38,9 +40,17 @@ from .base import (
     ToolCallDone,
 )
 from .collect import AnswerCollector
-from .openai_compatible import OpenAICompatibleModel
 from .retry import RetryingModel, RetryPolicy
 from .scripted import ScriptedCall, ScriptedModel, ScriptedStep, call, say
+
+if TYPE_CHECKING:
+    from .anthropic import AnthropicModel
+    from .openai_compatible import OpenAICompatibleModel
+else:
+    # A program asks one provider, and many ask none.
+    __getattr__, __dir__ = lazy_exports(
+        __name__, {"anthropic": ("AnthropicModel",), "openai_compatible": ("OpenAICompatibleModel",)}
+    )
 
 __all__ = [
     "AnswerCollector",

@@ -1,6 +1,8 @@
 """Schemas: the DSL, the JSON Schema subset, validation and its wording. Knows nothing of tools."""
 
-from .codegen import SchemaInput, SdkTool, render_sdk_python, render_sdk_typescript, to_python, to_typescript
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
 from .compiled import (
     Schema,
     SchemaSource,
@@ -10,7 +12,6 @@ from .compiled import (
     validate_args,
     validate_json_schema_value,
 )
-from .dialects import Dialect, ExportableTool, ExportNote, ExportResult, export_tools
 from .hints import argument_hints
 from .json_schema import assert_object_json_schema, assert_supported_json_schema
 from .nodes import (
@@ -31,6 +32,26 @@ from .nodes import (
 from .raw import RawSchema, compile_raw
 from .signature import FunctionSignature, read_signature
 from .types import TypedSchema, from_types
+
+if TYPE_CHECKING:
+    from .codegen import SchemaInput, SdkTool, render_sdk_python, render_sdk_typescript, to_python, to_typescript
+    from .dialects import Dialect, ExportableTool, ExportNote, ExportResult, export_tools
+else:
+    # Who defines a tool, or runs one, writes no code and no provider's lists.
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "codegen": (
+                "SchemaInput",
+                "SdkTool",
+                "render_sdk_python",
+                "render_sdk_typescript",
+                "to_python",
+                "to_typescript",
+            ),
+            "dialects": ("Dialect", "ExportNote", "ExportResult", "ExportableTool", "export_tools"),
+        },
+    )
 
 __all__ = [
     "AnyNode",

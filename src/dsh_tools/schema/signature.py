@@ -10,14 +10,13 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, get_args, get_origin
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from ..errors import DefinitionError
 from .types.annotations import unwrap
 from .types.docstrings import DocText, read_docstring
 from .types.finish import typed_record, typed_schema
+from .types.foreign import is_field_info
 from .types.hints import UNRESOLVED, resolve
 from .types.metadata import NOTHING, Metadata
 from .types.records import Field, Record
@@ -25,6 +24,9 @@ from .types.refusals import refuse
 from .types.sources import json_default
 from .types.translator import Translator
 from .types.typed_schema import TypedSchema
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 __all__ = ["FunctionSignature", "read_signature"]
 
@@ -171,7 +173,7 @@ def _field(parameter: inspect.Parameter, annotation: Any, docs: DocText, transla
     given = unwrap(annotation)
     metadata = given.metadata
     default = NOTHING if parameter.default is inspect.Parameter.empty else parameter.default
-    if isinstance(default, FieldInfo):
+    if is_field_info(default):
         # The form `count: int = Field(3, ge=1)`: the default itself is inside.
         given = unwrap(_with_field(annotation, default))
         metadata, default = given.metadata, NOTHING

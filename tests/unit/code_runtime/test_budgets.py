@@ -10,7 +10,8 @@ import time
 import pytest
 
 from dsh_tools.code_runtime import RuntimeConfig
-from dsh_tools.code_runtime.budgets import CpuMeter, compute_exhausted, wall_reached
+from dsh_tools.code_runtime.budgets import compute_exhausted, wall_reached
+from dsh_tools.code_runtime.cpu_meter import CpuMeter
 from dsh_tools.errors import ConfigError
 
 

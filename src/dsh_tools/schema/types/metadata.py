@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import annotated_types
 import msgspec
-from pydantic import StringConstraints
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 from typing_extensions import Doc
 
 from ..constraints import pattern_problem
+from .foreign import is_field_info, is_grouped, is_predicate
 from .guards import is_class, is_dict
 from .refusals import refuse
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 __all__ = ["NOTHING", "Metadata", "annotate", "constrain", "needs_pydantic", "read_metadata"]
 
@@ -67,7 +67,7 @@ class Metadata:
 def needs_pydantic(items: Iterable[object]) -> bool:
     """Whether the metadata changes values in ways only pydantic knows: validators, serializers, stripping."""
     for item in items:
-        if isinstance(item, FieldInfo):
+        if is_field_info(item):
             if item.discriminator is not None and not isinstance(item.discriminator, str):
                 return True
             if needs_pydantic(item.metadata):
@@ -94,13 +94,13 @@ def _read(found: Metadata, item: object) -> Metadata:
         return replace(found, description=item)
     if isinstance(item, Doc):
         return replace(found, description=item.documentation)
-    if isinstance(item, FieldInfo):
+    if is_field_info(item):
         return _read_field(found, item)
     if isinstance(item, msgspec.Meta):
         return _read_meta(found, item)
-    if isinstance(item, annotated_types.Predicate):
+    if is_predicate(item):
         return replace(found, predicates=(*found.predicates, item.func))
-    if isinstance(item, (annotated_types.GroupedMetadata, StringConstraints)):
+    if is_grouped(item):
         return read_metadata(item, found)
     return _with_keywords(found, item)
 
@@ -128,10 +128,10 @@ def _read_field(found: Metadata, item: FieldInfo) -> Metadata:
         alias=alias or found.alias,
         extra={**found.extra, **extra},
     )
-    if item.default is not PydanticUndefined and item.default is not ...:
-        found = replace(found, default=item.default)
     if item.default_factory is not None:
         found = replace(found, default_factory=item.default_factory)
+    elif not item.is_required() and item.default is not ...:
+        found = replace(found, default=item.default)
     return read_metadata(item.metadata, found)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, core_schema
@@ -19,14 +18,7 @@ from .codec import Codec, Fault, Problem, Shape
 from .guards import is_class, is_dict, is_list
 from .refusals import refuse, type_name
 
-__all__ = ["is_pydantic_type", "pydantic_document", "pydantic_shape"]
-
-
-def is_pydantic_type(cls: Any) -> bool:
-    """Whether a class says itself how pydantic should treat it; typing forms and plain classes do not."""
-    if not is_class(cls):
-        return False
-    return issubclass(cls, BaseModel) or is_pydantic_dataclass(cls) or hasattr(cls, "__get_pydantic_core_schema__")
+__all__ = ["pydantic_adapter", "pydantic_document", "pydantic_shape"]
 
 
 class _Documents(GenerateJsonSchema):

@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, ForwardRef, Literal, LiteralString, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
-from pydantic import JsonValue as PydanticJson
 
 from ... import json_value
 from .annotations import UNION_ORIGINS, Unwrapped, unwrap
 from .codec import Codec, Fault, Shape
 from .containers import list_shape, map_shape, tuple_shape
 from .documents import reference, rename_references
+from .foreign import is_pydantic_json, is_pydantic_type
 from .guards import is_class
 from .hints import ANY_JSON, UNRESOLVED, resolve
 from .metadata import Metadata, annotate, constrain
-from .pydantic_types import is_pydantic_type, pydantic_adapter, pydantic_document, pydantic_shape
 from .records import Field, construct, record_shape
 from .refusals import refuse, type_name, unsupported
 from .scalars import SCALARS, any_shape, enum_shape, literal_shape
@@ -92,7 +91,7 @@ class Translator:
             scalar = SCALARS.get(tp)
             if scalar is not None:
                 return scalar
-        if tp is Any or tp is PydanticJson or tp is json_value.JsonValue or tp == ANY_JSON:
+        if tp is Any or is_pydantic_json(tp) or tp is json_value.JsonValue or tp == ANY_JSON:
             return any_shape()
         if tp is LiteralString:
             return SCALARS[str]
@@ -215,6 +214,9 @@ class Translator:
         known = self._named.get(tp) if is_class(tp) else None
         if known is not None:
             return known
+        # Pydantic takes longer to import than this package; only programs with such a type pay for it.
+        from .pydantic_types import pydantic_adapter, pydantic_document, pydantic_shape
+
         self.may_refuse = True
         adapter = pydantic_adapter(tp, self.names, where)
         document = pydantic_document(adapter, self.output, where)
