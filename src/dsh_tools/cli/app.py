@@ -10,24 +10,13 @@ from typing import Annotated
 
 import typer
 
-from .call import call
-from .chat import chat
-from .demo import demo
-from .explain import explain
-from .inspect import inspect
-from .mcp import mcp_app
-from .prompt import prompt
-from .resume import resume_session
-from .run_code import run_code
-from .sdk import sdk
-from .session import session_app
-from .timeline import timeline
-from .tools import tools
+from .verbs import MCP_VERBS, SESSION_VERBS, VERBS, group_of
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="dsh-tools",
+    cls=group_of(VERBS),
     help="The tool layer of an LLM agent: typed tools, a strict call pipeline, durable results.",
     no_args_is_help=True,
     add_completion=False,
@@ -50,19 +39,17 @@ def root(
     """The tool layer of an LLM agent."""
 
 
-app.command()(demo)
-app.command()(tools)
-app.command()(call)
-app.command()(explain)
-app.command()(chat)
-app.command()(inspect)
-app.command("run-code")(run_code)
-app.command()(sdk)
-app.command()(prompt)
-session_app.command("timeline")(timeline)
-session_app.command("resume")(resume_session)
-app.add_typer(session_app, name="session")
-app.add_typer(mcp_app, name="mcp")
+app.add_typer(
+    typer.Typer(
+        cls=group_of(SESSION_VERBS),
+        help="Look at the sessions that are kept; take them elsewhere.",
+        no_args_is_help=True,
+    ),
+    name="session",
+)
+app.add_typer(
+    typer.Typer(cls=group_of(MCP_VERBS), help="The Model Context Protocol.", no_args_is_help=True), name="mcp"
+)
 
 
 def main() -> None:

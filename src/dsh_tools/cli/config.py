@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from ..errors import ConfigError
 from ..kernel import fault_key, fault_text
@@ -107,18 +105,10 @@ def load_config(path: Path | None) -> CommandConfig:
         path = Path(DEFAULT_FILE)
         if not path.is_file():
             return CommandConfig()
-    try:
-        document = _parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except MarkedYAMLError as error:
-        fault: Any = error
-        line = 1 if fault.problem_mark is None else int(fault.problem_mark.line) + 1
-        raise ConfigError(f"{path}:{line}: is not YAML: {fault.problem or fault.context}") from error
-    except YAMLError as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    # The reader of YAML takes a while to import, and many folders have no such file.
+    from .yaml_file import read_yaml
+
+    document = read_yaml(path)
     if document is None:
         return CommandConfig()
     if not isinstance(document, dict):
@@ -131,12 +121,6 @@ def load_config(path: Path | None) -> CommandConfig:
     for index, entry in enumerate(config.plugins):
         entry.comes_from(path, document, index)
     return config
-
-
-def _parse(text: str) -> Any:
-    """Read YAML so that every mapping knows the line of each of its keys."""
-    reader: Any = YAML(typ="rt")
-    return reader.load(text)
 
 
 def _fault(path: Path, document: Any, fault: Any) -> str:

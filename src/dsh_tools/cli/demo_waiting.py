@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.rule import Rule
 from rich.text import Text
@@ -21,24 +21,14 @@ from ..terminal import LiveView, make_console, plain, render_timeline
 from ..toolkits.files import FilesPlugin
 from ..toolkits.search import SearchPlugin
 from ..toolkits.shell import ShellPlugin
-from .invocation import this_command
+from .pending import WAITING_DEMO, resume_command
 
 if TYPE_CHECKING:
     from ..agent import Agent
     from ..session import EventLog
     from ..session.events import TurnEndReason
 
-__all__ = [
-    "WAITING_DEMO",
-    "WAITING_RULES",
-    "mount_waiting_demo",
-    "resume_command",
-    "resumed_demo_agent",
-    "run_waiting_demo",
-]
-
-WAITING_DEMO: Final = "demo that waits"
-"""The origin of the demo's sessions, by which they are known when they are resumed."""
+__all__ = ["WAITING_RULES", "mount_waiting_demo", "resumed_demo_agent", "run_waiting_demo"]
 
 WAITING_RULES = PolicyConfig.model_validate(
     {"rules": [{"tool": "bash", "action": "ask", "reason": "a shell command can do anything you can"}]}
@@ -132,9 +122,3 @@ async def _agent(ctx: Context, log: EventLog, model: ScriptedModel) -> Agent:
         scoped.tools.present_as("code")
 
     return await ctx.agents.create("demo", model, session=log, setup=setup)
-
-
-def resume_command(session_id: str, store: Path | None) -> str:
-    """The command line that goes on with a session."""
-    where = "" if store is None else f" --store {store}"
-    return f"{this_command()} session resume {session_id}{where}"

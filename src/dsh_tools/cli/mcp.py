@@ -21,17 +21,9 @@ if TYPE_CHECKING:
     from ..kernel import Context
     from ..toolkits.mcp.server import Publisher
 
-__all__ = ["mcp_app", "read_upstream"]
-
-mcp_app = typer.Typer(help="The Model Context Protocol.", no_args_is_help=True)
+__all__ = ["read_upstream", "serve"]
 
 
-@mcp_app.callback()
-def mcp() -> None:
-    """The Model Context Protocol."""
-
-
-@mcp_app.command("serve")
 def serve(
     upstream: Annotated[
         list[str] | None,

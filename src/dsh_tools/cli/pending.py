@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import UNSET
 from rich.rule import Rule
@@ -16,7 +16,7 @@ from ..session import OpenEnd
 from ..terminal import plain, render_call
 from ..tools import RESERVED_NAME, view_of_call
 from ..tools.cards import GenericCall
-from .demo_waiting import WAITING_DEMO, resume_command
+from .invocation import this_command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ..session import EventLog
     from ..session.events import ApprovalAsked
 
-__all__ = ["show_pending"]
+__all__ = ["WAITING_DEMO", "resume_command", "show_pending"]
+
+WAITING_DEMO: Final = "demo that waits"
+"""The origin of the demo's sessions, by which they are known when they are resumed."""
 
 
 def show_pending(ctx: Context, log: EventLog, console: Console, *, store: Path | None, config: Path | None) -> None:
@@ -84,3 +87,9 @@ def _program(arguments: Any) -> GenericCall | None:
 def _show_reason(console: Console, question: ApprovalAsked) -> None:
     why = "" if question.reason is UNSET else f": {plain(question.reason)}"
     console.print(Text(f"  {plain(question.tool_name)} needs approval{why}", "yellow"))
+
+
+def resume_command(session_id: str, store: Path | None) -> str:
+    """The command line that goes on with a session."""
+    where = "" if store is None else f" --store {store}"
+    return f"{this_command()} session resume {session_id}{where}"

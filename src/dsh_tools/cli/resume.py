@@ -15,7 +15,7 @@ from ..errors import ApprovalError, ConfigError, SessionError
 from ..services import answer_question, open_questions
 from ..session.events import Completed, Waiting
 from ..terminal import LiveView, TerminalApprovalPlugin, make_console, plain, render_call
-from .demo_waiting import resume_command
+from .pending import resume_command
 from .runtime import ConfigOption, StoreOption, open_app, run_verb
 from .waiting import demo_app, is_demo, resumed_agent, suspending
 

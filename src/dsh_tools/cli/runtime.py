@@ -18,6 +18,7 @@ from ..kernel import Context, create_context
 from ..standard import mount_standard
 from ..tools import ToolDefinition
 from .config import CommandConfig, load_config, load_object
+from .interrupts import INTERRUPTED, interruptible
 from .tool_sources import mount
 
 __all__ = ["ConfigOption", "StoreOption", "open_app", "run_verb"]
@@ -66,8 +67,12 @@ def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_f
     """
     try:
         _require_folder()
-        config = load_config(config_file)
-        status = asyncio.run(_until_stopped(work(config)))
+        running = _until_stopped(work, load_config(config_file))
+        try:
+            with interruptible():
+                status = asyncio.run(running)
+        finally:
+            running.close()  # where Ctrl-C was faster than it
     except HarnessError as error:
         typer.echo(f"dsh-tools: {error}", err=True)
         raise typer.Exit(2) from error
@@ -80,7 +85,7 @@ def run_verb(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config_f
             typer.echo(f"dsh-tools: {text}", err=True)
         raise typer.Exit(2) from failures
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     sys.stdout.flush()
     raise typer.Exit(status)
 
@@ -100,9 +105,9 @@ def _leaves(group: BaseExceptionGroup[Any]) -> Generator[BaseException]:
             yield error
 
 
-async def _until_stopped(work: Coroutine[Any, Any, int]) -> int:
+async def _until_stopped(work: Callable[[CommandConfig], Coroutine[Any, Any, int]], config: CommandConfig) -> int:
     """Let SIGTERM cancel the work as Ctrl-C does, and say so by the status."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(work(config))
     terminated = False
 
     def terminate() -> None:

@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 
     from ..kernel import Context
 
-__all__ = ["session_app"]
-
-session_app = typer.Typer(help="Look at the sessions that are kept; take them elsewhere.", no_args_is_help=True)
+__all__ = ["export_session", "import_session", "list_sessions", "show_session"]
 
 
-@session_app.command("list")
 def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> None:
     """List the sessions, newest first."""
 
@@ -75,7 +72,6 @@ def list_sessions(config: ConfigOption = None, store: StoreOption = None) -> Non
     run_verb(work, config)
 
 
-@session_app.command("show")
 def show_session(
     session_id: Annotated[str | None, typer.Argument(help="The session; the newest one by default.")] = None,
     config: ConfigOption = None,
@@ -110,7 +106,6 @@ def show_session(
     run_verb(work, config)
 
 
-@session_app.command("export")
 def export_session(
     session_id: Annotated[str, typer.Argument(help="The session.")],
     output: Annotated[
@@ -141,7 +136,6 @@ def export_session(
     run_verb(work, config)
 
 
-@session_app.command("import")
 def import_session(
     file: Annotated[Path, typer.Argument(help="What export wrote; - reads standard input.")],
     new_id: Annotated[str | None, typer.Option("--id", help="Keep it under this id instead of its own.")] = None,

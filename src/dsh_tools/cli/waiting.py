@@ -11,8 +11,9 @@ from msgspec import UNSET
 
 from ..code_runtime import CodeRuntimeConfig
 from ..errors import SessionError
-from .demo_waiting import WAITING_DEMO, WAITING_RULES, mount_waiting_demo, resumed_demo_agent
+from .demo_waiting import WAITING_RULES, mount_waiting_demo, resumed_demo_agent
 from .models import open_model
+from .pending import WAITING_DEMO
 from .runtime import open_app
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.highlighter import JSONHighlighter
-from rich.syntax import Syntax
 from rich.text import Text
 
 from ..content import ContentBlock, ImageBlock, JsonBlock, TextBlock
@@ -93,6 +92,9 @@ def highlighted(lines: Iterable[str], language: str | None) -> list[Text]:
     code = "\n".join(texts)
     if language is None or not code:
         return [Text(line) for line in texts]
+    # Imported late: it takes pygments along, which few cards need.
+    from rich.syntax import Syntax
+
     coloured = Syntax("", language, theme=CODE_THEME, background_color="default").highlight(code)
     # A lexer ends the text with a line feed of its own. Where it changed more, its lines are not ours.
     if not coloured.plain.startswith(code):
