@@ -1,7 +1,8 @@
 """The worker's half of a call: finds the body by its name, calls it, and tells the host what comes of it.
 
 A frame is one line: a letter and JSON. ``p`` progress, ``d`` a deferred context, ``t`` the end of the turn,
-``v`` the value, ``e`` what was raised. Everything here runs in the worker; nothing here is ever called in the host.
+``v`` the value, ``e`` what was raised, ``n`` what had to be imported. Everything here runs in the worker; nothing here
+is ever called in the host.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import asyncio
 import contextlib
 import importlib
 import inspect
+import io
+import json
 import logging
 import os
 import pickle
@@ -19,8 +22,9 @@ import sys
 import threading
 import traceback
 import types
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
@@ -49,11 +53,14 @@ from .worker import importing
 __all__ = ["serve"]
 
 _STOPPED = "the call was told to stop"
+# What may be imported before there is a job: this package, and what takes long of what it needs. Nobody's own modules,
+# which may look at the folder and the environment that come with the job.
+_PREPARED = frozenset({"dsh_tools", "griffe", "pydantic"})
 
 
-def serve(job_file: IO[bytes], frames: int) -> None:
+def serve(job_file: io.BufferedReader, frames: int) -> None:
     """Wait for a job, do it, and end the process."""
-    line = job_file.readline()
+    line = _next_job(job_file)
     if not line:
         os._exit(0)
     channel = _Channel(frames)
@@ -73,12 +80,41 @@ def serve(job_file: IO[bytes], frames: int) -> None:
     os._exit(0)
 
 
+def _next_job(job_file: io.BufferedReader) -> bytes:
+    """Return the line of the job, nothing if none will come; import meanwhile what other bodies have needed."""
+    wanted: deque[str] = deque()
+    while True:
+        if not wanted or _is_waiting(job_file):
+            line = job_file.readline()
+            if not line.startswith(b"["):
+                return line
+            wanted.extend(json.loads(line))
+        else:
+            # Whoever needs it will see why it fails.
+            with contextlib.suppress(Exception):
+                importlib.import_module(wanted.popleft())
+
+
+def _is_waiting(job_file: io.BufferedReader) -> bool:
+    """Whether there is another line, or the beginning of one."""
+    os.set_blocking(job_file.fileno(), False)
+    try:
+        return bool(job_file.peek(1))
+    finally:
+        os.set_blocking(job_file.fileno(), True)
+
+
 def _perform(job: Job, channel: _Channel, stop: _Stop) -> bytes:
     """Call the body and return its value as JSON."""
     run: ToolRunContext = _Run(job, channel, stop.signal)
     stop.arm()
     _move_in(job)
-    value = _call(_find(job.place, job.name), parse_json(job.arguments), run, stop)
+    present = set(sys.modules)
+    body = _find(job.place, job.name)
+    needed = [name for name in list(sys.modules) if name not in present and name.partition(".")[0] in _PREPARED]
+    if needed:
+        channel.send("n", json.dumps(needed).encode())
+    value = _call(body, parse_json(job.arguments), run, stop)
     stop.disarm()
     try:
         text = to_json_text(value).encode()

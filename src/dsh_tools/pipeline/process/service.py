@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,6 +52,7 @@ class BodyProcesses:
         self._calls: set[_Call] = set()
         self._spares: dict[WorkerProcess, asyncio.TimerHandle] = {}
         self._leaving: set[asyncio.Future[End]] = set()
+        self._needed: dict[str, None] = {}
         self._refill: asyncio.TimerHandle | None = None
         self._disposed = False
 
@@ -78,7 +80,7 @@ class BodyProcesses:
         cancelled: asyncio.CancelledError | None = None
         with AbortSignal.any((given, execution.state.caller_signal, native.signal)) as fused:
             await self._enter(fused)
-            call = _Call(execution)
+            call = _Call(execution, self._learn)
             self._calls.add(call)
             try:
                 job = _job(body, execution)
@@ -203,7 +205,17 @@ class BodyProcesses:
                 # The next call tries again, and gets the error if it persists.
                 _log.warning("a process for tools could not be started ahead: %s", error)
                 return
+            if self._needed:
+                worker.prepare(list(self._needed))
             self._spares[worker] = loop.call_later(_MAX_IDLE_SECONDS, self._expire, worker)
+
+    def _learn(self, modules: list[str]) -> None:
+        """Note what a body has needed, for those that wait; the next body probably needs it, too."""
+        new = [name for name in modules if name not in self._needed]
+        self._needed.update(dict.fromkeys(new))
+        if new:
+            for worker in self._spares:
+                worker.prepare(new)
 
     def _expire(self, worker: WorkerProcess) -> None:
         if self._spares.pop(worker, None) is not None:
@@ -222,10 +234,11 @@ class BodyProcesses:
 class _Call:
     """One body in a process: what it has said so far."""
 
-    def __init__(self, execution: ToolExecution) -> None:
+    def __init__(self, execution: ToolExecution, learn: Callable[[list[str]], None]) -> None:
         self.worker: WorkerProcess | None = None
         self.fault: Exception | None = None
         self._execution = execution
+        self._learn = learn
         self._value: bytes | None = None
         self._failure: Failure | None = None
 
@@ -237,6 +250,8 @@ class _Call:
                 self._value = self._value or payload
             elif letter == "e" and self._value is None and self._failure is None:
                 self._failure = msgspec.json.decode(payload, type=Failure)
+            elif letter == "n":
+                self._learn(msgspec.json.decode(payload, type=list[str]))
             elif letter == "p":
                 self._execution.progress(parse_json(payload))
             elif letter == "d":

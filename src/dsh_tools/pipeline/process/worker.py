@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,6 +78,10 @@ class WorkerProcess:
     def pid(self) -> int:
         """The keeper's pid; it leads the session of everything that belongs to the worker."""
         return self._keeper.pid
+
+    def prepare(self, modules: Sequence[str]) -> None:
+        """Let it import modules for as long as it has no job."""
+        self._send(json.dumps(modules).encode() + b"\n")
 
     def begin(self, job: bytes, on_frame: Callable[[str, bytes], object]) -> None:
         """Hand over the job. ``on_frame`` gets the letter and the JSON of each frame."""
