@@ -35,14 +35,21 @@ class Prints:
         self._run = run
         self._loop = asyncio.get_running_loop()
 
+    def unbind(self) -> None:
+        """Log what has come in, and let go of the run: the client may keep this, and never call it again."""
+        self.drain()
+        self._room = 0
+        self._run = self._loop = None
+
     def take(self, _stream: str, text: str) -> None:
         """Take text; called by the interpreter's client, in a thread of its own."""
-        if self._room <= 0 or self._loop is None:
+        loop = self._loop
+        if self._room <= 0 or loop is None:
             return
         self._room -= len(text)
         self._pieces.append(text)
         try:
-            self._loop.call_soon_threadsafe(self.drain)
+            loop.call_soon_threadsafe(self.drain)
         except RuntimeError:
             self._room = 0  # the loop is closed: nobody will ever ask
 

@@ -14,8 +14,9 @@ import psutil
 
 from ...json_value import JsonValue, snapshot, thaw
 from ...kernel.exits import exit_code, wait_for_exit
+from ...kernel.tasks import see_out
 from ..budgets import RuntimeConfig
-from ..pool import WorkerStartError, outlast
+from ..pool import WorkerStartError
 from ..protocol import LONGEST_SLEEP
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
@@ -103,7 +104,7 @@ class MontyWorker:
         try:
             try:
                 # The client cannot call back a process that it has begun to start.
-                await outlast(asyncio.ensure_future(session.__aenter__()))
+                await see_out(asyncio.ensure_future(session.__aenter__()))
             finally:
                 worker._hold(session.worker_pid)
             await session.feed_run(PRELUDE)
@@ -140,7 +141,7 @@ class MontyWorker:
         """End the process and wait until nothing of it is left."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        await outlast(self._closing)
+        await see_out(self._closing)
 
     # ── the run ───────────────────────────────────────────────────────────────
 
@@ -289,6 +290,10 @@ class MontyWorker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        # The interpreter's own objects are not seen by the garbage collector. A task that was cancelled keeps its
+        # frames, which hold the last of them, which holds the run's context and the prints: let go of both ends.
+        self._driver = self._watch = None
+        self._prints.unbind()
         # The client complains of the killed process, and gives it up.
         with suppress(Exception):
             await self._session.__aexit__(None, None, None)
