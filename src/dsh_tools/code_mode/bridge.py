@@ -17,6 +17,7 @@ from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, Erro
 from ..errors import HarnessError, LossyJsonError, ToolError, describe_exception
 from ..json_value import snapshot
 from ..kernel.abort import AbortController
+from ..kernel.tasks import as_failure
 from ..pipeline import CallLane, Slot
 from ..tools.execution import ToolCall
 from ..tools.registry import RESERVED_NAME
@@ -84,6 +85,8 @@ class Bridge:
         self._prefix = f"{execution.call_id}:code:"
         self._submitted: int = 0
         self._open: dict[SubCall, str] = {}
+        self._failure: Exception | None = None
+        self.interruption: BaseException | None = None
         self.active = True
 
     def abort(self, reason: object) -> None:
@@ -98,12 +101,13 @@ class Bridge:
         """Run the program, and return when all its calls are committed and logged (CODE-117, 118).
 
         Raises:
-            Exception: the runtime failed, or the log did not take an entry.
+            Exception: the runtime failed, or the log did not take an entry; or the body of a call raised what passes
+                through calls, which is kept as ``interruption``. All calls have ended.
         """
         _RUNNING.set(self)
         outer = self._execution.signal
         detach = outer.add_callback(lambda: self.abort(outer.reason))
-        work = asyncio.create_task(self._lane.run())
+        work = asyncio.create_task(self._keep_lane())
         work.add_done_callback(self._lane_ended)
         try:
             return await runtime.run(self._request(program))
@@ -112,6 +116,8 @@ class Bridge:
             self._lane.close()
             try:
                 await work
+                if self._failure is not None:
+                    raise self._failure
                 await self._log.drain()
             finally:
                 detach()
@@ -200,11 +206,21 @@ class Bridge:
         self._open.pop(slot.tag, None)
         slot.tag.reject(self._over(f"{slot.call.name} tool call abandoned"))
 
-    def _lane_ended(self, work: asyncio.Task[None]) -> None:
-        """Where the lane itself failed nobody can be answered any more: end the program."""
-        error = None if work.cancelled() else work.exception()
-        if error is not None:
-            self.abort(error)
+    async def _keep_lane(self) -> None:
+        """Run the lane. Where it fails nobody can be answered any more: end the program."""
+        try:
+            await self._lane.run()
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except Exception as error:
+            self._failure = error
+        except BaseException as error:
+            # Not raised here: a task that raises KeyboardInterrupt ends the event loop, with all that still runs.
+            self._failure, self.interruption = as_failure(error, "a call of the program"), error
+
+    def _lane_ended(self, _work: asyncio.Task[None]) -> None:
+        if self._failure is not None:
+            self.abort(self._failure)
         for sub, name in self._open.items():
             sub.reject(self._over(f"{name} result discarded"))
         self._open.clear()

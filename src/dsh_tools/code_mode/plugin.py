@@ -149,6 +149,7 @@ class _CodeMode:
         """The body of ``run_code``.
 
         Raises:
+            KeyboardInterrupt: the body of a call raised it.
             CallSuspended: a call of the program waits for a person; the run is in its journal.
             CodeRunFailedError: the program failed.
             CodeRuntimeError: there is no runtime, or not the one that the caller was shown.
@@ -166,6 +167,9 @@ class _CodeMode:
                 await asyncio.wait((work,))
             except asyncio.CancelledError:
                 bridge.abort("cancelled")
+        if bridge.interruption is not None:
+            work.exception()
+            raise bridge.interruption
         return _canonical(work.result())
 
     async def _bridge(

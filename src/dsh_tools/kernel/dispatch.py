@@ -130,7 +130,7 @@ def run_emit(
             outcome = listener.fn(*args)
         # A CancelledError out of a synchronous call is a failure of the listener: nobody cancelled it.
         # Nor does a listener that calls sys.exit() keep the others from hearing of the event.
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
             _log_failure(hook, listener, args, error)
             continue
         if outcome is not None and is_awaitable(outcome):

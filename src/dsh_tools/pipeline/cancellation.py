@@ -3,50 +3,184 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from ..errors import CallSuspended
 
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
 
-__all__ = ["UNCONTAINED", "BodyCancellation", "NativeCancellation", "await_under", "finish_shielded"]
+__all__ = [
+    "UNCONTAINED",
+    "BodyCancellation",
+    "NativeCancellation",
+    "await_under",
+    "current_task",
+    "finish_shielded",
+    "take_back_all",
+]
 
-UNCONTAINED = (KeyboardInterrupt, GeneratorExit, CallSuspended)
+UNCONTAINED = (KeyboardInterrupt, CallSuspended)
 """What passes through a call; all else that a tool, a policy or a listener raises is a failed result (PIPE-96).
 
-``SystemExit`` is contained, and so are the panics of native extensions, which are no ``Exception`` either.
+``SystemExit`` and ``GeneratorExit`` are contained, and so are the panics of native extensions, which are no
+``Exception`` either. Only where the coroutine of a call is itself being closed, its ``GeneratorExit`` goes on.
 """
 
 T = TypeVar("T")
 
 
-class NativeCancellation:
-    """Tells whether somebody has cancelled the current task since this was made.
+class NativeCancellation(msgspec.Struct, eq=False):
+    """Tells who has cancelled a task since this was made: somebody else, or the very work that it watches.
 
-    A stray CancelledError has no such request behind it; a request that was swallowed still counts.
+    A request that is made while the work runs is its own; one that has come when the work goes on after a wait is
+    somebody else's. A stray CancelledError has no request behind it; a request that was swallowed still counts.
+
+    Parameters:
+        task: the current task.
+        before: how often it had been cancelled before.
+        seen: the same; how often it had been when this looked last.
+        asked: where one owner alone may cancel the task, whether it has; every other request is the work's own.
+        on_told: called with the time on the monotonic clock when a request that stands has gone into the work.
+        closing: the coroutine that watches is being closed, so that a ``GeneratorExit`` is not the work's own.
+        requests: whether each of the requests that stand is the work's own. An ``uncancel`` takes back the last.
     """
 
-    __slots__ = ("_before", "_task")
+    task: asyncio.Task[Any] | None
+    before: int
+    seen: int
+    asked: Callable[[], bool] | None = None
+    on_told: Callable[[float], object] | None = None
+    closing: bool = False
+    requests: tuple[bool, ...] = ()
 
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
-        self._before = 0 if self._task is None else self._task.cancelling()
+    @staticmethod
+    def here(asked: Callable[[], bool] | None = None) -> NativeCancellation:
+        """Watch the current task from now on."""
+        task = asyncio.current_task()
+        before = 0 if task is None else task.cancelling()
+        return NativeCancellation(task, before, before, asked)
 
     @property
     def requested(self) -> bool:
-        """Whether a cancellation was asked for since then, delivered or swallowed."""
-        return self._task is not None and self._task.cancelling() > self._before
+        """Whether a cancellation that was asked for since then stands, delivered or swallowed."""
+        return self.task is not None and self.task.cancelling() > self.before
 
     @property
-    def explains_error(self) -> bool:
-        """Whether a CancelledError that was caught has a request behind it, however old (D30).
+    def by_others(self) -> bool:
+        """Whether somebody else has asked, however long ago (D30).
 
         A task may be cancelled just before it makes the call; the request is then delivered inside it.
         """
-        return self._task is not None and self._task.cancelling() > 0
+        self._note(own=True)
+        if self.asked is not None:
+            return self.asked()
+        return self.before > 0 or not all(self.requests)
+
+    async def take_own(self) -> bool:
+        """Take back what the work has asked of its own task, so that nothing of it reaches whoever comes next.
+
+        What others have asked stays. Returns whether a request of its own was still on its way.
+        """
+        self._note(own=True)
+        task = self.task
+        ours = self.requests.count(True) if self.asked is None or self.asked() else len(self.requests)
+        if task is None or not ours:
+            return False
+        on_its_way = await _deliver()
+        for _ in range(ours):
+            task.uncancel()
+        return on_its_way
+
+    def took_back(self) -> None:
+        """Forget one request of somebody else, who has just taken it back."""
+        for place in range(len(self.requests) - 1, -1, -1):
+            if not self.requests[place]:
+                self.requests = self.requests[:place] + self.requests[place + 1 :]
+                self.seen -= 1
+                return
+
+    async def attend(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await a coroutine under these eyes."""
+        try:
+            waits_for = work.send(None)
+        except StopIteration as done:
+            return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return await self.go_on(work, waits_for)
+
+    @types.coroutine
+    def go_on(self, work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+        """Await a coroutine that has begun, and now waits for something."""
+        while True:
+            self._note(own=True)
+            try:
+                answer = yield waits_for
+            except GeneratorExit:
+                self.closing = True
+                work.close()
+                raise
+            except BaseException as error:
+                self._note(own=False)
+                at = time.monotonic()
+                try:
+                    waits_for = work.throw(error)
+                except StopIteration as done:
+                    return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                finally:
+                    # Only now: work that has a limit of its own inside takes its request back at once.
+                    if self.on_told is not None and isinstance(error, asyncio.CancelledError) and self._stands:
+                        self.on_told(at)
+            else:
+                self._note(own=False)
+                try:
+                    waits_for = work.send(answer)
+                except StopIteration as done:
+                    return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    @property
+    def _stands(self) -> bool:
+        self._note(own=True)
+        return not all(self.requests) if self.asked is None else self.asked()
+
+    def _note(self, *, own: bool) -> None:
+        """Note whose the requests are that have come since the last look, and drop those that were taken back."""
+        if self.task is None:
+            return
+        change = self.task.cancelling() - self.seen
+        if change > 0:
+            self.requests += (own,) * change
+        elif change < 0:
+            self.requests = self.requests[:change]
+        self.seen += change
+
+
+def current_task() -> asyncio.Task[Any]:
+    """Return the task that runs now; for coroutines that only tasks run."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def take_back_all(task: asyncio.Task[Any]) -> None:
+    """Take back whatever the current task has been asked for, where nobody was entitled to ask."""
+    await _deliver()
+    while task.cancelling():
+        task.uncancel()
+
+
+async def _deliver() -> bool:
+    """Let a cancellation that is on its way arrive here, where it does no harm; say whether there was one."""
+    # Before it is taken back: only later interpreters forget it with ``uncancel``.
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        return True
+    return False
 
 
 async def finish_shielded(work: Coroutine[Any, Any, T]) -> T:
@@ -75,9 +209,7 @@ class BodyCancellation:
     __slots__ = ("_closed", "_loop", "_remove", "_task", "fired")
 
     def __init__(self, signal: AbortSignal) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
+        self._task = task = current_task()
         self._loop = task.get_loop()
         self._closed = False
         self.fired = False
@@ -99,34 +231,17 @@ class BodyCancellation:
             self._task.uncancel()
 
 
-async def await_under(signal: AbortSignal, body: Coroutine[Any, Any, T]) -> T:
+async def await_under(signal: AbortSignal, body: Coroutine[Any, Any, T], native: NativeCancellation | None = None) -> T:
     """Await a body that is cancelled when the signal fires; one that never waits costs no watch."""
     try:
         waits_for = body.send(None)
     except StopIteration as done:
         return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    native = native or NativeCancellation.here()
     watch = BodyCancellation(signal)
     try:
-        return await _go_on(body, waits_for)
+        return await native.go_on(body, waits_for)
     finally:
         watch.close()
-
-
-@types.coroutine
-def _go_on(body: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
-    """Await a coroutine that has begun, and now waits for something."""
-    while True:
-        try:
-            yield waits_for
-        except GeneratorExit:
-            body.close()
-            raise
-        except BaseException as error:
-            try:
-                waits_for = body.throw(error)
-            except StopIteration as done:
-                return done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        else:
-            break
-    # It is at the same place as after its own "await", and wants to be resumed.
-    return (yield from body)  # pyright: ignore[reportUnknownVariableType]
+        if watch.fired:
+            native.took_back()

@@ -148,14 +148,17 @@ class _Chain:
         """Ask those that can be asked, in their order."""
         listeners = run.runner.bus.listeners(PRE_EXECUTE, run.scope)
         chain = cls(listeners)
+        native = NativeCancellation.here()
         try:
-            decision: Decision = await run_waterfall(
-                watched(chain.consulted, trace, "listener"), run.execution, Allow, check_decision
+            decision: Decision = await native.attend(
+                run_waterfall(watched(chain.consulted, trace, "listener"), run.execution, Allow, check_decision)
             )
         except UNCONTAINED:
             raise
         except BaseException as error:
-            _raise_if_cancelled(error)
+            if native.closing:
+                raise
+            _raise_if_cancelled(error, native)
             # A listener that fails fails the call: nothing would run.
             chain._decide("deny", describe_exception(error), trace)
         else:
@@ -186,9 +189,9 @@ class _Chain:
         self.certain = not any(listener in self.left_out for listener in before)
 
 
-def _raise_if_cancelled(error: BaseException) -> None:
+def _raise_if_cancelled(error: BaseException, native: NativeCancellation) -> None:
     """A CancelledError that nobody has asked for is a failure like any other (D30)."""
-    if isinstance(error, asyncio.CancelledError) and NativeCancellation().explains_error:
+    if isinstance(error, asyncio.CancelledError) and native.by_others:
         raise error
 
 
@@ -220,7 +223,7 @@ def _ask_guards(run: Run, trace: CallTrace) -> tuple[Verdict, str, str] | None:
         except UNCONTAINED:
             raise
         except BaseException as error:
-            _raise_if_cancelled(error)
+            _raise_if_cancelled(error, NativeCancellation.here())
             return "deny", _named(trace.consulted[-1]), describe_exception(error)
         if reason is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -72,7 +73,8 @@ class Run(msgspec.Struct, eq=False):
 
     ``entry`` is the tool visible at entry; its finalizer is the one that will be called (PIPE-175).
     ``final_failure`` is a failure of the body that no listener reviews (D37). ``suspension`` says what a
-    suspended run waits for.
+    suspended run waits for. ``asked`` says whether whoever alone may cancel the task of the body has done so;
+    None where anybody may.
     """
 
     runner: Runner
@@ -85,6 +87,7 @@ class Run(msgspec.Struct, eq=False):
     finalize: bool = True
     final_failure: ToolFailure | None = None
     suspension: CallSuspended | None = None
+    asked: Callable[[], bool] | None = None
 
     def settle_with(self, result: ToolResult, then: Next) -> None:
         """Set the result so far and where the run goes next."""

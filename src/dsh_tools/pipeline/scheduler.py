@@ -13,10 +13,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from ..kernel.tasks import as_failure
 from ..tools.execution import ToolCall
 from ..tools.result import ToolResult
+from .cancellation import current_task, take_back_all
 from .doorway import Doorway
 from .run import Run, aborted_result
 
@@ -102,6 +104,11 @@ class CallLane(Generic[T]):
         # The context of the calls; who takes lone calls, and where they come in.
         self._context: Context = copy_context()
         self._doorman: asyncio.Task[None] | None = None
+        # Who runs the lane, and whether the running bodies have been cancelled.
+        self._runner: asyncio.Task[Any] | None = None
+        self._cancelled_before = 0
+        self._given_up = False
+        self._over = False
         self._door: Doorway[Slot[T]] = Doorway()
 
     def submit(self, call: ToolCall, tag: T) -> Slot[T]:
@@ -109,7 +116,8 @@ class CallLane(Generic[T]):
         slot = Slot(call, tag)
         if self._is_idle:
             self._started.append(slot)
-            slot.task = self._doorman or self._new_doorman()
+            doorman = self._doorman
+            slot.task = self._new_doorman() if doorman is None or doorman.done() else doorman
             self._door.put(slot)
         else:
             self._queue.append(slot)
@@ -136,9 +144,12 @@ class CallLane(Generic[T]):
         Raises:
             asyncio.CancelledError: the awaiting task was cancelled.
             Exception: the owner, or the pipeline itself, failed; running bodies were waited for (HOST-160).
+            KeyboardInterrupt: a body raised it; running bodies were waited for.
         """
         remove = self._signal.add_callback(self._wake.set)
         self._context = copy_context()
+        self._runner = asyncio.current_task()
+        self._cancelled_before = 0 if self._runner is None else self._runner.cancelling()
         work = asyncio.ensure_future(self._work())
         cancelled = False
         try:
@@ -153,24 +164,37 @@ class CallLane(Generic[T]):
                     break
         finally:
             remove()
+            self._over = True
             if self._doorman is not None:
                 self._doorman.cancel()
                 await asyncio.wait([self._doorman])
-        if cancelled:
+        if cancelled and not isinstance(self._failure, KeyboardInterrupt):
             if not work.cancelled():
                 work.exception()
             raise asyncio.CancelledError
         work.result()
+        if self._failure is not None:
+            raise self._failure
 
     def _cancel(self, work: asyncio.Future[None]) -> None:
         """Cancel what runs. Listeners and approvals run on the lane's own task; the owner is never interrupted."""
-        self._closed = True
+        self._closed = self._given_up = True
         self.abandon()
         if self._policy_running:
             work.cancel()
         for slot in self._started:
             if slot.in_flight and slot.task is not None:
                 slot.task.cancel()
+
+    def _was_cancelled(self) -> bool:
+        """Whether the bodies have been cancelled, or whoever runs the lane: the tasks of bodies are nobody else's."""
+        runner = self._runner
+        return self._given_up or (runner is not None and runner.cancelling() > self._cancelled_before)
+
+    async def _calm(self, task: asyncio.Task[Any]) -> None:
+        """Take back what a call has asked of a task of the lane, so that it does not hit the next one."""
+        if not self._was_cancelled():
+            await take_back_all(task)
 
     # ── a call that is alone ──────────────────────────────────────────────────
 
@@ -187,13 +211,17 @@ class CallLane(Generic[T]):
 
     async def _attend(self) -> None:
         """Take the calls that come to an idle lane, one after the other, as long as they leave nothing behind."""
-        untouched = copy_context()
+        untouched, me = copy_context(), current_task()
         while copy_context() == untouched:
-            await self._run_lone(await self._door)
+            await self._run_lone(await self._door, me)
+            if me.cancelling():
+                await self._calm(me)
+                if self._over:
+                    return
         # A body has set context variables. The next call is not to see them.
         self._new_doorman()
 
-    async def _run_lone(self, slot: Slot[T]) -> None:
+    async def _run_lone(self, slot: Slot[T], me: asyncio.Task[Any]) -> None:
         """Take the only call there is to its commit; calls that come meanwhile may overlap its body."""
         self._lone_busy = True
         try:
@@ -202,6 +230,7 @@ class CallLane(Generic[T]):
             self._owner.starting(slot)
             run = slot.run = await self._tools.prepare(slot.call)
             if run.next == "dispatch":
+                run.asked = self._was_cancelled
                 slot.exclusive = slot.exclusive and not mode_shows
                 self._lone_busy = False
                 if self._queue:
@@ -217,19 +246,33 @@ class CallLane(Generic[T]):
             ):
                 self._lone_busy = True
                 slot.result = await self._tools.finish(run)
+                if me.cancelling():
+                    await self._calm(me)
                 self._started.popleft()
                 await self._owner.committed(slot, slot.result)
-        except Exception as error:
-            self._failure = self._failure or error
+        except BaseException as error:
+            self._fail(error)
         finally:
             slot.task = None
             self._lone_busy = False
             if self._queue or self._started or self._closed or self._failure is not None:
                 self._wake.set()
 
+    def _fail(self, error: BaseException) -> None:
+        """Keep the first failure; the lane raises it as it is when all that runs has ended."""
+        if isinstance(error, asyncio.CancelledError):
+            if self._was_cancelled():
+                raise error
+            error = as_failure(error, "a lane, which nobody cancelled")
+        elif isinstance(error, GeneratorExit):
+            # The lane itself is being closed; a call has no other way to raise it here.
+            raise error
+        self._failure = self._failure or error
+
     # ── the queue ─────────────────────────────────────────────────────────────
 
     async def _work(self) -> None:
+        me = current_task()
         while True:
             if self._failure is not None:
                 await self._stop()
@@ -237,9 +280,11 @@ class CallLane(Generic[T]):
                 self.abandon()
             try:
                 if await self._step():
+                    if me.cancelling():
+                        await self._calm(me)
                     continue
-            except Exception as error:
-                self._failure = self._failure or error
+            except BaseException as error:
+                self._fail(error)
                 continue
             over = self._closed or self.suspended is not None
             if over and not self._queue and not self._started and not self._lone_busy:
@@ -249,8 +294,6 @@ class CallLane(Generic[T]):
             self._resting = True
             await self._wake.wait()
             self._resting = False
-        if self._failure is not None:
-            raise self._failure
 
     async def _step(self) -> bool:
         """Commit the head or start the next call; say whether something was done."""
@@ -283,8 +326,15 @@ class CallLane(Generic[T]):
             self._policy_running = False
         self._note_suspension(slot)
         if slot.run.next == "dispatch":
-            slot.task = asyncio.create_task(self._tools.dispatch(slot.run))
+            slot.run.asked = self._was_cancelled
+            slot.task = asyncio.create_task(self._dispatch(slot.run))
             slot.task.add_done_callback(self._body_done)
+
+    async def _dispatch(self, run: Run) -> None:
+        try:
+            await self._tools.dispatch(run)
+        except BaseException as error:
+            self._fail(error)
 
     def _note_suspension(self, slot: Slot[T]) -> None:
         if slot.run is not None and slot.run.next == "suspended" and self.suspended is None:
@@ -303,8 +353,6 @@ class CallLane(Generic[T]):
             # Cancelled before its first step: the body never ran.
             slot.run.execution.state.cancelled = True
             slot.run.settle_with(aborted_result(slot.run), "review")
-        elif slot.task is not None:
-            slot.task.result()
         self._note_suspension(slot)
         if slot.run.next == "suspended":
             self._started.popleft()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-import types
-from collections.abc import Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..tools.events import TOOL_STATE
 
@@ -42,6 +41,13 @@ class StateWatch:
         """The body is called now; may be said in its thread."""
         self._loop.call_soon_threadsafe(self._begun)
 
+    def told(self, at: float) -> None:
+        """The awaiting task was cancelled, which has gone into the body."""
+        if self.stopping_since is None:
+            self.stopping_since = at
+        if self._said == "running":
+            self.say("stopping")
+
     def settled(self) -> None:
         """The call is over."""
         self.say("stopped")
@@ -61,9 +67,9 @@ class StateWatch:
             self.say("queued")
         else:
             self.say("running")
-        removals = [signal.add_callback(self._stopping) for signal in signals]
+        removals = [signal.add_callback(lambda: self.told(time.monotonic())) for signal in signals]
         try:
-            return await _overhear(body, self._stopping)
+            return await body
         finally:
             for remove in removals:
                 remove()
@@ -73,36 +79,8 @@ class StateWatch:
         if self._said == "queued":
             self.say("running")
 
-    def _stopping(self) -> None:
-        if self.stopping_since is None:
-            self.stopping_since = time.monotonic()
-        if self._said == "running":
-            self.say("stopping")
-
 
 def watch_states(bus: HookBus, run: Run) -> None:
     """Begin to announce the states of a call that has just come in."""
     watch = run.execution.state.note().watch = StateWatch(bus, run.execution)
     watch.say("queued")
-
-
-@types.coroutine
-def _overhear(body: Coroutine[Any, Any, T], cancelled: Any) -> Generator[Any, Any, T]:
-    """Await a coroutine, and tell of each cancellation that goes into it."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            waits_for = body.send(answer) if error is None else body.throw(error)
-        except StopIteration as done:
-            return cast("T", done.value)
-        answer = error = None
-        try:
-            answer = yield waits_for
-        except GeneratorExit:
-            body.close()
-            raise
-        except BaseException as thrown:
-            if isinstance(thrown, asyncio.CancelledError):
-                cancelled()
-            error = thrown

@@ -72,6 +72,10 @@ class StateListener(Protocol):
         """The body is called now."""
         ...
 
+    def told(self, at: float) -> None:
+        """The awaiting task was cancelled at this time on the monotonic clock, which has gone into the body."""
+        ...
+
     def settled(self) -> None:
         """The call is over."""
         ...

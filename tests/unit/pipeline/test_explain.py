@@ -181,17 +181,41 @@ async def test_who_explains_may_be_cancelled(ctx: Context):
         await task
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit])
-async def test_what_passes_through_a_call_passes_through_its_explanation(ctx: Context, kind: Any):
+async def test_what_passes_through_a_call_passes_through_its_explanation(ctx: Context):
     # PIPE-96
     def raises(*_given: Any) -> Any:
-        raise kind
+        raise KeyboardInterrupt
 
     remove = ctx.on(PRE_EXECUTE, effect_free(raises))
-    await _passes_through(ctx, kind)
+    await _passes_through(ctx, KeyboardInterrupt)
     remove()
     ctx.tools.guard(raises)
-    await _passes_through(ctx, kind)
+    await _passes_through(ctx, KeyboardInterrupt)
+
+
+async def test_a_generator_exit_of_a_policy_denies(ctx: Context):
+    # PIPE-96
+    def raises(*_given: Any) -> Any:
+        raise GeneratorExit
+
+    remove = ctx.on(PRE_EXECUTE, effect_free(raises))
+    found = await explain(ctx)
+    assert (found.verdict, found.reason) == ("deny", "GeneratorExit")
+    remove()
+    ctx.tools.guard(raises)
+    found = await explain(ctx)
+    assert (found.verdict, found.reason) == ("deny", "GeneratorExit")
+
+
+async def test_an_explanation_that_is_closed_is_closed(ctx: Context):
+    @effect_free
+    async def slow(execution: Any, next: Any) -> Any:
+        await asyncio.sleep(30)
+
+    ctx.on(PRE_EXECUTE, slow)
+    coroutine = explain(ctx)
+    coroutine.send(None)
+    coroutine.close()
 
 
 async def _passes_through(ctx: Context, kind: Any) -> None:

@@ -339,3 +339,55 @@ async def test_a_body_that_only_waits_for_its_own_cancelled_task_has_failed(
     ctx.tools.register(make_tool(execute=body))
     assert await run(ctx, call_id="c1") == error('tool "t" raised CancelledError although nobody cancelled it')
     assert 'tool "t", call c1 raised CancelledError although nobody cancelled it' in caplog.text
+
+
+async def own_limit(args: Any, run: Any) -> str:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(300)
+    await asyncio.sleep(0.001)
+    return "ok"
+
+
+async def awaits_a_cancelled_task(args: Any, run: Any) -> str:
+    helper = asyncio.create_task(asyncio.sleep(300))
+    await asyncio.sleep(0)
+    helper.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await helper
+    await asyncio.sleep(0.001)
+    return "ok"
+
+
+async def group_fails(args: Any, run: Any) -> str:
+    async def fail() -> None:
+        raise ValueError
+
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await asyncio.sleep(300)
+    await asyncio.sleep(0.001)
+    return "ok"
+
+
+async def cancels_itself(args: Any, run: Any) -> str:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(300)
+    await asyncio.sleep(0.001)
+    return "ok"
+
+
+@pytest.mark.parametrize("body", [own_limit, awaits_a_cancelled_task, group_fails, cancels_itself])
+@pytest.mark.parametrize("under_signal", [True, False])
+async def test_a_call_that_nobody_tells_to_stop_is_never_stopping(ctx: Context, body: Any, under_signal: bool) -> None:
+    states = States(ctx)
+    ctx.tools.register(make_tool(execute=body))
+    result = await run(ctx, signal=AbortController().signal if under_signal else None)
+    assert text_of(result) == "ok"
+    assert states.seen == FULL
+    assert all(states.agree)
+    assert [execution.stop for execution in states.executions] == [None]

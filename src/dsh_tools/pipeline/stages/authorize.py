@@ -70,25 +70,31 @@ def _may_have_been_asked(run: Run) -> bool:
 
 async def authorize(run: Run) -> None:
     """Run policy over the call; on return the run goes to its body, to review, or to its end (PIPE-111 to 128)."""
-    native = NativeCancellation()
+    native = NativeCancellation.here()
+    refusal = failed = None
     try:
-        refusal = await _decide(run)
+        refusal = await native.attend(_decide(run))
     except asyncio.CancelledError as error:
-        if not native.explains_error:
-            run.settle_with(failure_from(error), "finish")
-            return
-        run.execution.state.cancelled = True
-        refusal = None
+        if native.by_others:
+            run.execution.state.cancelled = True
+        else:
+            failed = failure_from(error)
     except CallSuspended as suspension:
         run.suspend(suspension)
         return
     except UNCONTAINED:
         raise
     except BaseException as error:
-        run.settle_with(failure_from(error), "finish")
-        return
+        if native.closing:
+            raise
+        failed = failure_from(error)
     if native.requested:
-        run.execution.state.cancelled = True
+        if await native.take_own() and failed is None:
+            failed = failure("a listener of tools/pre-execute cancelled the task that it ran in")
+        run.execution.state.cancelled |= native.requested
+    if failed is not None:
+        run.settle_with(failed, "finish")
+        return
     if refusal is None and aborted(run):
         refusal = ABORTED_BEFORE_DISPATCH
     if refusal is not None:

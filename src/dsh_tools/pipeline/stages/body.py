@@ -43,18 +43,28 @@ async def run_body(run: Run) -> ToolResult:
         state.trace.ran(entry)
     told = False
     ending: StopEnding = "returned"
-    native = NativeCancellation()
+    task = asyncio.current_task()
+    cancellations = 0 if task is None else task.cancelling()
+    native = NativeCancellation(task, cancellations, cancellations, run.asked)
     try:
         if state.durable is not None and (noted := state.durable.begin(execution)) is not None:
-            await noted
+            await native.attend(_awaited(noted))
         if watch is not None or entry.elsewhere:
-            value = await _aside(run, entry, watch)
+            value = await native.attend(_aside(run, entry, watch, native))
         elif signal is NEVER:
             value = entry.execute(execution.arguments, execution)
-            if type(value) is CoroutineType or inspect.isawaitable(value):
-                value = await value  # pyright: ignore[reportUnknownVariableType]
+            if type(value) is CoroutineType:
+                # As ``native.attend`` does; most bodies never wait.
+                try:
+                    waits_for = value.send(None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                except StopIteration as done:
+                    value = done.value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+                else:
+                    value = await native.go_on(value, waits_for)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            elif inspect.isawaitable(value):
+                value = await native.attend(_awaited(value))
         else:
-            value = await _run_watched(run, entry)
+            value = await _run_watched(run, entry, native)
     except NotBegun:
         state.phase = before
         result: ToolResult = aborted_result(run)
@@ -66,6 +76,8 @@ async def run_body(run: Run) -> ToolResult:
             raise
         result = _body_failure(run, error)
     except BaseException as error:
+        if native.closing:
+            raise
         result, ending = _body_failure(run, error), "raised"
         told = signal.aborted or state.caller_signal.aborted
     else:
@@ -73,8 +85,12 @@ async def run_body(run: Run) -> ToolResult:
         told = signal.aborted
     if state.phase:
         state.phase = 2
-    if native.requested:
-        state.cancelled = told = True
+    if task is not None and task.cancelling() > cancellations:
+        unheard = await native.take_own()
+        if native.requested:
+            state.cancelled = told = True
+        elif unheard and not result.is_error:
+            result = failure(f'tool "{execution.name}" cancelled the task that it ran in')
     if told:
         if state.phase:
             _note_stop(run, signal, ending)
@@ -84,20 +100,23 @@ async def run_body(run: Run) -> ToolResult:
     return result
 
 
-def _aside(run: Run, entry: RegisteredTool, watch: StateListener | None) -> Coroutine[Any, Any, Any]:
+def _aside(
+    run: Run, entry: RegisteredTool, watch: StateListener | None, native: NativeCancellation
+) -> Coroutine[Any, Any, Any]:
     """Call a body whose states are observed, or that runs in a thread or a process."""
     if watch is None:
         return _run_elsewhere(run, entry)
-    return watch.attend(_call_body(run, entry), elsewhere=entry.elsewhere)
+    native.on_told = watch.told
+    return watch.attend(_call_body(run, entry, native), elsewhere=entry.elsewhere)
 
 
-async def _call_body(run: Run, entry: RegisteredTool) -> Any:
+async def _call_body(run: Run, entry: RegisteredTool, native: NativeCancellation) -> Any:
     """Call the body wherever it belongs; for calls whose states are observed."""
     execution = run.execution
     if entry.elsewhere:
         return await _run_elsewhere(run, entry)
     if execution.signal is not NEVER:
-        return await _run_watched(run, entry)
+        return await _run_watched(run, entry, native)
     value = entry.execute(execution.arguments, execution)
     return await value if inspect.isawaitable(value) else value
 
@@ -111,7 +130,7 @@ async def _run_elsewhere(run: Run, entry: RegisteredTool) -> Any:
         notes.waiting = False
 
 
-async def _run_watched(run: Run, entry: RegisteredTool) -> Any:
+async def _run_watched(run: Run, entry: RegisteredTool, native: NativeCancellation) -> Any:
     """Run an async body under signals: the caller's own object, or one fused with a wrapper's (PIPE-143, 144)."""
     execution = run.execution
     caller, given = execution.state.caller_signal, execution.signal
@@ -121,8 +140,10 @@ async def _run_watched(run: Run, entry: RegisteredTool) -> Any:
     try:
         value = entry.execute(execution.arguments, execution)
         if type(value) is CoroutineType:
-            return await await_under(execution.signal, value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        return await await_under(execution.signal, _awaited(value)) if inspect.isawaitable(value) else value
+            return await await_under(execution.signal, value, native)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        if inspect.isawaitable(value):
+            return await await_under(execution.signal, _awaited(value), native)
+        return value
     finally:
         if fused is not None:
             fused.close()
@@ -145,7 +166,7 @@ def _cancelled(run: Run, signal: AbortSignal, native: NativeCancellation) -> Too
     """The result of a body that raised CancelledError: ``ABORTED``, unless nobody has asked for it."""
     execution = run.execution
     state = execution.state
-    if native.explains_error:
+    if native.by_others:
         state.cancelled = True
         return ABORTED
     if state.caller_signal.aborted or signal.aborted:

@@ -39,26 +39,33 @@ async def _invoke_bare(run: Run) -> None:
 
 
 async def _invoke_wrapped(run: Run, wrappers: tuple[Listener, ...]) -> None:
-    native = NativeCancellation()
+    native = NativeCancellation.here(run.asked)
+    failed: ToolFailure | None = None
+    result: ToolResult = failure("")
     try:
-        result = await _run_wrapped(run, wrappers)
+        result = await native.attend(_run_wrapped(run, wrappers))
     except asyncio.CancelledError as error:
-        if not native.explains_error:
-            run.settle_with(failure_from(error), "finish")
-            return
-        run.execution.state.cancelled = True
-        result = aborted_result(run)
+        if native.by_others:
+            run.execution.state.cancelled = True
+            result = aborted_result(run)
+        else:
+            failed = failure_from(error)
     except _Settled as settled:
-        run.settle_with(settled.result, "finish")
-        return
+        failed = settled.result
     except UNCONTAINED:
         raise
     except BaseException as error:
-        run.settle_with(failure_from(error), "finish")
-        return
+        if native.closing:
+            raise
+        failed = failure_from(error)
     if native.requested:
-        run.execution.state.cancelled = True
-    _leave(run, result)
+        if await native.take_own() and failed is None and not result.is_error:
+            failed = failure("a listener of tools/execute cancelled the task that it ran in")
+        run.execution.state.cancelled |= native.requested
+    if failed is None:
+        _leave(run, result)
+    else:
+        run.settle_with(failed, "finish")
 
 
 def _leave(run: Run, result: ToolResult) -> None:

@@ -49,13 +49,13 @@ async def review(run: Run) -> None:
     listeners = run.runner.bus.listeners(POST_EXECUTE, run.scope)
     if run.execution.state.trace is not None:
         listeners = watched(listeners, run.execution.state.trace, "reviewer")
-    native = NativeCancellation()
+    native = NativeCancellation.here()
     try:
         subject = Review(run.execution, result)
-        decision: PostDecision = await run_waterfall(listeners, subject, Accept, _check_decision)
+        decision: PostDecision = await native.attend(run_waterfall(listeners, subject, Accept, _check_decision))
         result = _apply(run, listeners[0].name, result, decision)
     except asyncio.CancelledError as error:
-        if native.explains_error:
+        if native.by_others:
             run.execution.state.cancelled = True
         else:
             result = failure_from(error)
@@ -64,9 +64,13 @@ async def review(run: Run) -> None:
     except UNCONTAINED:
         raise
     except BaseException as error:
+        if native.closing:
+            raise
         result = failure_from(error)
     if native.requested:
-        run.execution.state.cancelled = True
+        if await native.take_own() and not result.is_error:
+            result = failure("a listener of tools/post-execute cancelled the task that it ran in")
+        run.execution.state.cancelled |= native.requested
     run.settle_with(abort_outcome(run, result), "finish")
 
 
