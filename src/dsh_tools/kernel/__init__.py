@@ -5,7 +5,7 @@ The kernel knows nothing of tools. Public names only; the modules are private to
 
 from __future__ import annotations
 
-from .abort import MAX_TIMEOUT_SECONDS, NEVER, AbortController, AbortSignal, CancelScope
+from .abort import MAX_TIMEOUT_MS, MAX_TIMEOUT_SECONDS, NEVER, AbortController, AbortSignal, CancelScope
 from .completion import Completion
 from .config_faults import config_error, fault_key, fault_text
 from .context import Context, ContextBound, create_context
@@ -32,6 +32,7 @@ from .state import FiberState
 
 __all__ = [
     "EVERY_SCOPE",
+    "MAX_TIMEOUT_MS",
     "MAX_TIMEOUT_SECONDS",
     "NEVER",
     "AbortController",

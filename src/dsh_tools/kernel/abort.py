@@ -17,12 +17,15 @@ from types import TracebackType
 
 from ..errors import AbortError
 
-__all__ = ["MAX_TIMEOUT_SECONDS", "NEVER", "AbortController", "AbortSignal", "CancelScope"]
+__all__ = ["MAX_TIMEOUT_MS", "MAX_TIMEOUT_SECONDS", "NEVER", "AbortController", "AbortSignal", "CancelScope"]
 
 _log = logging.getLogger("dsh_tools")
 
-MAX_TIMEOUT_SECONDS = 2_147_483.647
-"""The longest timer accepted, in seconds: a signed 32-bit number of milliseconds (HOST-137)."""
+MAX_TIMEOUT_MS = 2_147_483_647
+"""The longest timer accepted, in milliseconds: a signed 32-bit number (HOST-137)."""
+
+MAX_TIMEOUT_SECONDS = MAX_TIMEOUT_MS / 1000
+"""The same in seconds."""
 
 
 class AbortSignal:

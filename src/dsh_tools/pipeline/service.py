@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pydantic
 
 from ..errors import RegistrationError, ScopeRequiredError
+from ..kernel.abort import MAX_TIMEOUT_MS
 from ..kernel.scope import EVERY_SCOPE
 from ..tools.definition import ToolDefinition
 from ..tools.events import TOOL_PROGRESS, TOOL_STATE, TOOLS_CHANGE
@@ -19,6 +20,7 @@ from ..tools.registered import ToolSchema, compile_definition
 from ..tools.registry import RESERVED_NAME, ToolRegistry
 from ..tools.result import ToolResult
 from ..tools.visibility import Mode, View
+from .cancellation import UNCONTAINED
 from .explain import Explanation, explain
 from .guards import Guard, GuardTable
 from .pipeline import dispatch, execute, finish, prepare
@@ -63,7 +65,7 @@ class ToolsConfig(pydantic.BaseModel):
     max_threads: int = pydantic.Field(default=32, ge=1)
     max_processes: int = pydantic.Field(default=8, ge=1)
     spare_processes: int = pydantic.Field(default=1, ge=0)
-    process_grace_ms: float = pydantic.Field(default=2000, ge=0)
+    process_grace_ms: float = pydantic.Field(default=2000, ge=0, le=MAX_TIMEOUT_MS)
 
     @pydantic.field_validator("max_parallel_sub_calls", mode="before")
     @classmethod
@@ -328,7 +330,9 @@ def execution_mode(service: ToolService, call: ToolCall) -> ExecutionMode:
     try:
         classify = entry.definition.is_concurrency_safe
         verdict: Any = classify is not None and classify(classify_arguments(entry, call))
-    except Exception:
+    except UNCONTAINED:
+        raise
+    except BaseException:
         return "exclusive"
     return "parallel" if verdict is True else "exclusive"
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from ..errors import HarnessError
+from ..kernel.abort import MAX_TIMEOUT_MS
 from ..tools.events import EXECUTE
 from ..tools.result import ErrorInfo, ToolResult, failure
 from .gate import Gate
@@ -65,7 +66,7 @@ class LimitConfig(pydantic.BaseModel):
     per_ms: float = pydantic.Field(default=1_000, gt=0, allow_inf_nan=False)
     per_agent: bool = False
     when_exceeded: Literal["wait", "deny"] = "wait"
-    max_wait_ms: float | None = pydantic.Field(default=None, gt=0, allow_inf_nan=False)
+    max_wait_ms: float | None = pydantic.Field(default=None, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
 
     @pydantic.model_validator(mode="after")
     def _limits_something(self) -> LimitConfig:

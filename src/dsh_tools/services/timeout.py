@@ -16,8 +16,9 @@ returned or raised afterwards (HOST-133). Further lines keep the text that the b
 ``run.progress("…")`` before the limit, and say that the body has stopped, and how: whether it ran to
 its end all the same, or had to be killed. It always has stopped: the call waits for its body
 (HOST-134), because a result that says "timed out" while the body goes on to change things is worse
-than a late one. Whoever gives a limit to a synchronous body in a thread is refused at registration
-(D44); a body in a process is killed. The result of a call whose caller gave up says the same.
+than a late one. A value that comes after the limit is never a success, even where its body has held
+up the event loop, and with it the timer. Whoever gives a limit to a synchronous body is refused at
+registration (D44); a body in a process is killed. The result of a call whose caller gave up says the same.
 
 **Who wins.** The first abort (HOST-135). A caller that gives up before the deadline gets
 ``ABORTED``; one that gives up after it gets the timeout. A timer of another wrapper further out is
@@ -37,11 +38,12 @@ import pydantic
 from msgspec import UNSET
 
 from ..content import TextBlock
-from ..errors import InvalidTimeoutError, ListenerError, ToolTimeoutError
+from ..errors import ListenerError, ToolTimeoutError
 from ..json_value import js_number
-from ..kernel.abort import MAX_TIMEOUT_SECONDS, AbortController
+from ..kernel.abort import AbortController
 from ..tools.events import EXECUTE
 from ..tools.result import ErrorDetail, ErrorInfo, ToolFailure, ToolResult
+from ..tools.stopping import StopReport
 from .stopping import NEVER_STARTED, SLOW_TO_STOP_SECONDS, explain_abort, output_lines, stop_line
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from ..kernel.hooks import Next
     from ..pipeline.service import Tools
     from ..tools.execution import ToolExecution
+    from ..tools.stopping import StopEnding
 
 __all__ = ["TimeoutConfig", "TimeoutPlugin"]
 
@@ -97,25 +100,21 @@ class _Wrapper:
         except ListenerError:
             raise
         except Exception as error:
-            if not deadline.passed:
+            if not deadline.has_passed(execution, "raised"):
                 raise
             _log.debug('"%s" failed after its time limit', execution.name, exc_info=error)
             return deadline.failure(execution)
         finally:
             deadline.close()
             execution.signal = callers
-        if not deadline.passed:
+        if not deadline.has_passed(execution, "raised" if result.is_error else "returned"):
             return explain_abort(execution, result) if result.is_error else result
         deadline.warn_if_slow(execution)
         return deadline.failure(execution, result)
 
     def _limit_of(self, execution: ToolExecution) -> float | None:
         definition = self._tools.get(execution.name, execution.scope)
-        limit = None if definition is None else definition.timeout_ms
-        if limit is not None and limit > MAX_TIMEOUT_SECONDS * 1000:
-            most = js_number(MAX_TIMEOUT_SECONDS * 1000)
-            raise InvalidTimeoutError(f'tool "{execution.name}" timeoutMs must be at most {most}')
-        return limit
+        return None if definition is None else definition.timeout_ms
 
 
 class _Deadline:
@@ -140,10 +139,24 @@ class _Deadline:
         """Fires with the caller's signal, or when the limit is up."""
         return self._controller.signal
 
-    @property
-    def passed(self) -> bool:
-        """Whether the limit was up before the caller gave up (HOST-135)."""
-        return self.signal.reason is self._reason and not self._callers_gave_up
+    def has_passed(self, execution: ToolExecution, ending: StopEnding) -> bool:
+        """Whether the limit was up before the caller gave up (HOST-135); called when the chain has settled.
+
+        The clock decides, not the timer: a body that holds up the event loop holds up the timer as well, and is
+        never told to stop.
+
+        Parameters:
+            ending: how the chain has settled, in case that nobody was told.
+        """
+        if not self.signal.aborted and self._loop.time() >= self._ends_at:
+            self._expire()
+            if not self._callers_gave_up and execution.stop is None and execution.state.body_ran:
+                late = round(self._loop.time() - self._ends_at, 3)
+                execution.state.note().stop = StopReport("limit", ending, late)
+        if self.signal.reason is not self._reason:
+            return False
+        # What the body had asked of its own task has been taken back by now; what the caller has asked, stands.
+        return not (self._callers_gave_up and self._cancelled_since)
 
     def close(self) -> None:
         """Clear the timer and let go of the caller's signal (HOST-137)."""
@@ -179,8 +192,11 @@ class _Deadline:
             self._overrun_seconds = late if late > SLOW_TO_STOP_SECONDS else 0.0
         return self._overrun_seconds
 
+    @property
+    def _cancelled_since(self) -> bool:
+        return self._task is not None and self._task.cancelling() > self._cancellations
+
     def _expire(self) -> None:
         # A native cancellation of the awaiting task is the caller's abort (D11); it has no signal.
-        task = self._task
-        self._callers_gave_up = task is not None and task.cancelling() > self._cancellations
+        self._callers_gave_up = self._cancelled_since
         self._controller.abort(self._reason)

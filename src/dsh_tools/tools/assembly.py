@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from ..errors import (
 )
 from ..json_value import FrozenDict, snapshot
 from ..schema import RawSchema, Schema, TypedSchema, compile_parameters, compile_raw, compile_value, from_types
-from .definition import OutputSpec, render_value
+from .definition import OutputSpec, fault_of_limit, render_value
 from .typing_aids import ToolOptions
 
 __all__ = [
@@ -208,16 +207,12 @@ def check_options(owner: str, options: Mapping[str, Any], others: Iterable[str])
 
 
 def check_time_limit(owner: str, timeout_ms: object) -> None:
-    """Refuse a time limit that is not a positive finite number, before anything is compiled (SCHEMA-E1)."""
+    """Refuse a time limit that is no positive finite number, or too long, before anything is compiled (SCHEMA-E1)."""
     if timeout_ms is None:
         return
-    if (
-        isinstance(timeout_ms, bool)
-        or not isinstance(timeout_ms, (int, float))
-        or not math.isfinite(timeout_ms)
-        or timeout_ms <= 0
-    ):
-        raise InvalidTimeoutError(f"{owner}: timeout_ms must be a positive finite number")
+    fault = fault_of_limit(timeout_ms)
+    if fault is not None:
+        raise InvalidTimeoutError(f"{owner}: timeout_ms {fault}")
 
 
 def read_arguments(parameters: Any, names: Mapping[str, Any]) -> Arguments:

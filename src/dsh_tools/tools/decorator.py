@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
@@ -13,7 +14,7 @@ from typing_extensions import Unpack
 from ..errors import DefinitionError, InvalidTimeoutError
 from ..schema import FunctionSignature, read_signature
 from .assembly import Arguments, Output, check_options, check_time_limit
-from .definition import Isolation, OutputSpec, ToolDefinition, check_identity, check_shape, render_value
+from .definition import Isolation, OutputSpec, ToolDefinition, async_body, check_identity, check_shape, render_value
 from .execution import ToolExecution, ToolRunContext
 from .imported import ImportedBody, place_of
 from .typing_aids import Render, ToolOptions
@@ -207,6 +208,8 @@ def _body(
     load = signature.parameters.load
     injected = signature.injected
 
+    # It says what it wraps: whether that is async decides about time limits. An annotation may say so, too.
+    @functools.wraps(async_body if signature.is_async else fn, assigned=(), updated=())
     def call(args: Any, run: Any) -> Any:
         found: dict[str, Any] = load(args, "")
         for name in injected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar, cast, overload
@@ -250,7 +251,8 @@ def _body(
     if isolation == "process":
         return define_body(execute, convert, encode)
     if encode is None:
-
+        # It says whose body it is: whether that one is async decides about time limits.
+        @functools.wraps(execute, assigned=(), updated=())
         def passed(args: Any, run: Any) -> Any:
             return execute(args if convert is None else convert(args), run)
 

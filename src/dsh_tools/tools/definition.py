@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..content import Content, ContentBlock, text
 from ..errors import DefinitionError, InvalidTimeoutError, OutputDeclarationError
 from ..json_value import to_json_text
+from ..kernel.abort import MAX_TIMEOUT_MS
 from ..schema import RawSchema, Schema
 from .imported import ImportedBody, place_of
 
@@ -24,10 +26,12 @@ __all__ = [
     "OutputSpec",
     "PresentedResult",
     "ToolDefinition",
+    "async_body",
     "check_identity",
     "check_isolation",
     "check_shape",
     "check_timeout",
+    "fault_of_limit",
     "render_value",
 ]
 
@@ -82,7 +86,8 @@ class ToolDefinition:
         output: the output declaration.
         execute: the body, ``(args, run) -> JSON value``; ``async`` unless ``isolation`` says where else it runs.
         finalize_content: last word on the content, ``(execution, result) -> blocks or None`` (PIPE-177).
-        timeout_ms: time limit in milliseconds, kept by the timeout wrapper (D10).
+        timeout_ms: time limit in milliseconds, at most 2147483647, kept by the timeout wrapper (D10); for bodies that
+            can be stopped: async ones, and those in processes.
         is_concurrency_safe: ``(args) -> bool``; exactly True lets calls overlap (PIPE-202).
         present_call: ``(args) -> call card or None``, pure (PIPE-205).
         present_result: ``(args, presented) -> result card or None``, pure.
@@ -141,18 +146,51 @@ def check_shape(definition: ToolDefinition) -> OutputSpec:
 
 
 def check_timeout(definition: ToolDefinition) -> None:
-    """Raise :class:`InvalidTimeoutError` unless the time limit is a positive finite number that can be kept."""
+    """Raise :class:`InvalidTimeoutError` unless the time limit is a positive finite number that can be kept (D44)."""
     limit: object = definition.timeout_ms
     if limit is None:
         return
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not math.isfinite(limit) or limit <= 0:
-        raise InvalidTimeoutError(f'tool "{definition.name}" timeoutMs must be a positive finite number')
+    fault = fault_of_limit(limit)
+    if fault is not None:
+        raise InvalidTimeoutError(f'tool "{definition.name}" timeoutMs {fault}')
     if definition.isolation == "thread":
-        raise InvalidTimeoutError(
-            f'tool "{definition.name}" timeoutMs cannot be kept: a synchronous body in a thread cannot be '
-            'stopped; give it isolation="process", which can be killed, or make the body async, '
-            "or drop the time limit and poll run.signal"
-        )
+        what = "a synchronous body in a thread cannot be stopped"
+    elif definition.isolation == "task" and not _may_wait(definition.execute):
+        what = "a body that is not async cannot be stopped"
+    else:
+        return
+    raise InvalidTimeoutError(
+        f'tool "{definition.name}" timeoutMs cannot be kept: {what}; '
+        'give it isolation="process", which can be killed, or make the body async, '
+        "or drop the time limit and poll run.signal"
+    )
+
+
+def fault_of_limit(limit: object) -> str | None:
+    """Say what is wrong with a number of milliseconds as a time limit; None where nothing is."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+        return "must be a positive finite number"
+    # Before anything else is asked of it: an integer may be too long for a float.
+    if limit > MAX_TIMEOUT_MS and limit != math.inf:
+        return f"must be at most {MAX_TIMEOUT_MS}"
+    return None if math.isfinite(limit) and limit > 0 else "must be a positive finite number"
+
+
+async def async_body(args: Any, run: Any) -> Any:
+    """What a body says it wraps (``functools.wraps``) that is async without being a coroutine function."""
+
+
+def _may_wait(execute: Any) -> bool:
+    """Whether a body on the caller's task can be interrupted: it is async, or wraps a function that is, and says so."""
+    while True:
+        if isinstance(execute, functools.partial):
+            execute = execute.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        elif inspect.iscoroutinefunction(execute) or inspect.iscoroutinefunction(type(execute).__call__):
+            return True
+        elif hasattr(execute, "__wrapped__"):
+            execute = execute.__wrapped__
+        else:
+            return False
 
 
 def check_identity(definition: ToolDefinition) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from dsh_tools.kernel.abort import NEVER, AbortController
 from dsh_tools.kernel.context import Context, create_context
 from dsh_tools.pipeline.service import ToolsPlugin
 from dsh_tools.services.timeout import TimeoutPlugin
+from dsh_tools.tools.decorator import tool
+from dsh_tools.tools.define import define_tool
 from dsh_tools.tools.definition import ToolDefinition
 from dsh_tools.tools.events import EXECUTE, POST_EXECUTE, TOOL_RESULT
 from dsh_tools.tools.execution import ToolCall
@@ -301,7 +306,8 @@ async def test_a_task_cancelled_after_the_limit_still_timed_out(ctx: Context):
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
-            tasks[0].cancel()
+            # Somebody else does it: a body's own cancellation of its task is only a failed call.
+            asyncio.get_running_loop().call_soon(tasks[0].cancel)
             await asyncio.sleep(30)
         return ""
 
@@ -396,11 +402,122 @@ async def test_without_the_plugin_calls_have_no_limit(no_leaks: None):
         assert result.value == "in time"
 
 
-async def test_a_limit_beyond_the_longest_timer_is_refused(ctx: Context):
+@pytest.mark.parametrize("limit", [2_147_483_648, 1e13, 10**400])
+async def test_a_limit_beyond_the_longest_timer_is_refused_at_registration(ctx: Context, limit: float):
     # HOST-137
-    ctx.tools.register(make_tool(sleep_long, timeout_ms=2_147_483_648))
+    with pytest.raises(InvalidTimeoutError, match='^tool "work" timeoutMs must be at most 2147483647$'):
+        ctx.tools.register(make_tool(sleep_long, timeout_ms=limit))
+    with pytest.raises(InvalidTimeoutError, match=r"^tool\(f\): timeout_ms must be at most 2147483647$"):
+
+        @tool(timeout_ms=limit)
+        async def f() -> None: ...
+
+    with pytest.raises(InvalidTimeoutError, match=r"^define_tool\(f\): timeout_ms must be at most 2147483647$"):
+        define_tool(name="f", description="", parameters={}, output=str, execute=sleep_long, timeout_ms=limit)
+    ctx.tools.register(make_tool(sleep_long, timeout_ms=2_147_483_647))
+
+
+def busy_for(seconds: float) -> None:
+    """Hold up the event loop, as a body does that computes without an await."""
+    time.sleep(seconds)
+
+
+@pytest.mark.parametrize("how", ["returned", "awaited", "raised"])
+async def test_a_body_that_holds_up_the_loop_beyond_its_limit_is_no_success(ctx: Context, how: str):
+    # HOST-133: the timer is held up as well
+    executions: list[Any] = []
+
+    async def body(args: Any, run: Any) -> str:
+        executions.append(run)
+        busy_for(0.05)
+        if how == "awaited":
+            await asyncio.sleep(0)
+        if how == "raised":
+            raise ValueError("late")
+        return "late"
+
+    ctx.tools.register(make_tool(body, timeout_ms=10))
     result = await ctx.tools.execute(ToolCall("work"))
-    assert content_text(result.content) == 'Error: tool "work" timeoutMs must be at most 2147483647'
+    assert isinstance(result, ToolFailure)
+    assert result.error.info == TIMED_OUT
+    late = "[the tool has stopped: it ran to its end, and its late value was dropped]"
+    assert content_text(result.content).splitlines() == [
+        "Error: tool call timed out after 10ms",
+        "[the tool has stopped]" if how == "raised" else late,
+    ]
+    stop = executions[0].stop
+    assert (stop.cause, stop.ending) == ("limit", "raised" if how == "raised" else "returned")
+    assert 0.03 < stop.seconds < 5
+
+
+async def test_a_wrapper_that_raises_after_the_held_up_limit_is_a_timeout(ctx: Context):
+    # HOST-133
+    async def wrapper(execution: Any, next: Any) -> Any:
+        await next()
+        busy_for(0.05)
+        raise ValueError("late")
+
+    ctx.on(EXECUTE, wrapper)
+    ctx.tools.register(make_tool(returns_at_once, timeout_ms=10))
+    result = await ctx.tools.execute(ToolCall("work"))
+    assert isinstance(result, ToolFailure)
+    assert result.error.info == TIMED_OUT
+
+
+async def returns_at_once(args: Any, run: Any) -> str:
+    return "in time"
+
+
+async def test_what_a_body_asks_of_its_own_task_does_not_count_as_its_callers_abort(ctx: Context):
+    # HOST-135
+    async def body(args: Any, run: Any) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        await asyncio.sleep(30)
+        return "late"
+
+    ctx.tools.register(make_tool(body, timeout_ms=10))
+    result = await ctx.tools.execute(ToolCall("work"))
+    assert isinstance(result, ToolFailure)
+    assert result.error.info == TIMED_OUT
+
+
+class Callable_:
+    async def __call__(self, args: Any, run: Any) -> str:
+        return "x"
+
+
+class Plain:
+    def __call__(self, args: Any, run: Any) -> str:
+        return "x"
+
+
+def plain(args: Any, run: Any) -> str:
+    return "x"
+
+
+@functools.wraps(returns_at_once)
+def wraps_async(args: Any, run: Any) -> Any:
+    return returns_at_once(args, run)
+
+
+@pytest.mark.parametrize("body", [plain, Plain(), functools.partial(plain), lambda args, run: "x"])
+async def test_a_limit_for_a_body_that_is_not_async_is_refused(ctx: Context, body: Any):
+    # D44: nothing can stop it on the caller's task
+    advice = 'cannot be kept: a body that is not async cannot be stopped; give it isolation="process"'
+    with pytest.raises(InvalidTimeoutError, match=advice):
+        ctx.tools.register(make_tool(body, timeout_ms=100))
+    with pytest.raises(InvalidTimeoutError, match=advice):
+        define_tool(name="f", description="", parameters={}, output={"type": "string"}, execute=body, timeout_ms=100)
+
+
+@pytest.mark.parametrize("body", [returns_at_once, Callable_(), functools.partial(returns_at_once), wraps_async])
+async def test_a_limit_for_a_body_that_can_be_interrupted_is_kept(ctx: Context, body: Any):
+    ctx.tools.register(make_tool(body, timeout_ms=60_000))
+    assert (await ctx.tools.execute(ToolCall("work"))).is_error is False
 
 
 async def test_output_before_the_limit_is_kept(ctx: Context):
@@ -466,3 +583,15 @@ async def test_many_calls_time_out_at_once_and_leave_nothing(ctx: Context):
     results = await asyncio.gather(*(ctx.tools.execute(ToolCall("work", call_id=str(n))) for n in range(200)))
     assert {result.error.info for result in results if isinstance(result, ToolFailure)} == {TIMED_OUT}
     assert len(results) == 200
+
+
+async def test_a_function_that_says_it_gives_an_awaitable_may_have_a_limit(ctx: Context):
+    @tool(timeout_ms=60_000)
+    def announced(n: int) -> Awaitable[int]:
+        """Return the number."""
+        return asyncio.sleep(0, n)
+
+    ctx.tools.register(announced)
+    result = await ctx.tools.execute(ToolCall("announced", {"n": 3}))
+    assert isinstance(result, ToolSuccess)
+    assert result.value == 3

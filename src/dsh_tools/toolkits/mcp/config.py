@@ -6,6 +6,8 @@ from typing import Literal
 
 import pydantic
 
+from ...kernel import MAX_TIMEOUT_MS
+
 __all__ = ["McpConfig", "ReconnectConfig"]
 
 
@@ -71,8 +73,8 @@ class McpConfig(pydantic.BaseModel):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = pydantic.Field(default_factory=dict[str, str])
-    tool_call_timeout_ms: float = pydantic.Field(default=60_000, gt=0, allow_inf_nan=False)
-    connect_timeout_ms: float = pydantic.Field(default=30_000, gt=0, allow_inf_nan=False)
+    tool_call_timeout_ms: float = pydantic.Field(default=60_000, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
+    connect_timeout_ms: float = pydantic.Field(default=30_000, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
     fail_on_startup_error: bool = False
     reconnect: ReconnectConfig = pydantic.Field(default_factory=ReconnectConfig)
     trust_annotations: bool = False

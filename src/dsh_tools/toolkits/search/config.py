@@ -6,6 +6,7 @@ from typing import Literal
 
 import pydantic
 
+from ...kernel import MAX_TIMEOUT_MS
 from ..workspace import WorkspaceConfig
 
 __all__ = ["SearchConfig"]
@@ -34,6 +35,6 @@ class SearchConfig(WorkspaceConfig):
     max_line_bytes: int = pydantic.Field(default=2000, ge=1, strict=True)
     max_meta_bytes: int = pydantic.Field(default=65_536, ge=1, strict=True)
     max_raw_bytes: int = pydantic.Field(default=20_000_000, ge=1, strict=True)
-    timeout_ms: int = pydantic.Field(default=30_000, ge=1, strict=True)
-    grace_ms: int = pydantic.Field(default=3_000, ge=0, strict=True)
+    timeout_ms: int = pydantic.Field(default=30_000, ge=1, le=MAX_TIMEOUT_MS, strict=True)
+    grace_ms: int = pydantic.Field(default=3_000, ge=0, le=MAX_TIMEOUT_MS, strict=True)
     sample_over_cap_glob_results: bool = False

@@ -7,6 +7,8 @@ from typing import Literal
 
 import pydantic
 
+from ...kernel import MAX_TIMEOUT_MS
+
 __all__ = ["Escalation", "SandboxConfig", "SandboxMode", "ShellConfig"]
 
 SandboxMode = Literal["read-only", "workspace-write"]
@@ -66,12 +68,12 @@ class ShellConfig(pydantic.BaseModel):
 
     cwd: str | None = None
     shell: str | None = None
-    timeout_ms: int = pydantic.Field(default=120_000, ge=1, strict=True)
-    max_timeout_ms: int = pydantic.Field(default=600_000, ge=1, strict=True)
+    timeout_ms: int = pydantic.Field(default=120_000, ge=1, le=MAX_TIMEOUT_MS, strict=True)
+    max_timeout_ms: int = pydantic.Field(default=600_000, ge=1, le=MAX_TIMEOUT_MS, strict=True)
     max_output_bytes: int = pydantic.Field(default=64_000, ge=1, strict=True)
     max_spill_bytes: int = pydantic.Field(default=67_108_864, ge=0, strict=True)
     spill_folder: Path | None = None
-    grace_ms: int = pydantic.Field(default=3_000, ge=0, strict=True)
+    grace_ms: int = pydantic.Field(default=3_000, ge=0, le=MAX_TIMEOUT_MS, strict=True)
     enable_run_in_background: bool = True
     env: dict[str, str] = pydantic.Field(default_factory=dict[str, str])
     keep_env: list[str] = pydantic.Field(default_factory=list[str])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pydantic
 
+from ...kernel import MAX_TIMEOUT_MS
+
 __all__ = ["WebConfig"]
 
 
@@ -31,8 +33,8 @@ class WebConfig(pydantic.BaseModel):
     fetch: bool = True
     search_max_queries: int = pydantic.Field(default=4, ge=1, strict=True)
     search_max_results: int = pydantic.Field(default=8, ge=1, strict=True)
-    search_timeout_ms: float = pydantic.Field(default=30_000, gt=0, allow_inf_nan=False)
-    fetch_timeout_ms: float = pydantic.Field(default=30_000, gt=0, allow_inf_nan=False)
+    search_timeout_ms: float = pydantic.Field(default=30_000, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
+    fetch_timeout_ms: float = pydantic.Field(default=30_000, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
     fetch_max_output_chars: int = pydantic.Field(default=200_000, ge=1000, strict=True)
     fetch_max_bytes: int = pydantic.Field(default=10_000_000, ge=1, strict=True)
     fetch_max_redirects: int = pydantic.Field(default=5, ge=0, strict=True)

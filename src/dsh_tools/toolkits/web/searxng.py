@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pydantic
 
-from ...kernel import AbortSignal
+from ...kernel import MAX_TIMEOUT_MS, AbortSignal
 from ...tools.cards import WebSource
 from .errors import ProviderFailedError
 from .providers import WEB_SEARCH, SearchAnswer
@@ -30,7 +30,7 @@ class SearxngConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
     url: str = pydantic.Field(pattern=r"^https?://")
-    timeout_ms: float = pydantic.Field(default=20_000, gt=0, allow_inf_nan=False)
+    timeout_ms: float = pydantic.Field(default=20_000, gt=0, le=MAX_TIMEOUT_MS, allow_inf_nan=False)
     headers: dict[str, str] = pydantic.Field(default_factory=dict[str, str])
 
 
