@@ -547,17 +547,71 @@ async def test_a_killed_keeper_takes_the_body_with_it(ctx: Context, tmp_path: Pa
     await until_gone([pid])
 
 
+async def stopped_keeper(ctx: Context, folder: Path, **arguments: Any) -> tuple[Any, list[int]]:
+    ctx.tools.register(process_tool(bodies.stop_the_keeper, name="stops"))
+    task = asyncio.create_task(run(ctx, "stops", arguments={"folder": str(folder), **arguments}))
+    pids = [int(pid) for pid in (await appears(folder / "pids")).split(",")]
+    return task, pids
+
+
+async def test_a_stopped_keeper_does_its_work_all_the_same(ctx: Context, tmp_path: Path) -> None:
+    task, pids = await stopped_keeper(ctx, tmp_path)
+    task.cancel()
+    async with asyncio.timeout(20):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not any(is_alive(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(
+    ("then", "text"),
+    [("return", "returned"), ("crash", "Error: the tool's process exited with code 7 before the tool returned")],
+)
+async def test_a_stopped_keeper_reports_how_its_worker_ended(
+    ctx: Context, tmp_path: Path, then: str, text: str
+) -> None:
+    task, pids = await stopped_keeper(ctx, tmp_path, then=then)
+    async with asyncio.timeout(20):
+        assert text_of(await task) == text
+    await until_gone(pids)
+
+
+async def test_a_keeper_that_is_kept_from_its_work_is_killed_with_all_the_rest(
+    ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dsh_tools.pipeline.process.insistence.KILL_FOR", 0.2)
+    monkeypatch.setattr("dsh_tools.pipeline.process.insistence._MARGIN", 0.2)
+    executions: list[Any] = []
+    ctx.on("tools/result", lambda execution, _result: executions.append(execution))
+    send = subprocess.Popen.send_signal
+
+    def never_wake(process: Any, number: int) -> None:
+        """As if somebody stopped it again each time."""
+        if number != signal.SIGCONT:
+            send(process, number)
+
+    monkeypatch.setattr(subprocess.Popen, "send_signal", never_wake)
+    task, pids = await stopped_keeper(ctx, tmp_path)
+    task.cancel()
+    async with asyncio.timeout(30):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await until_gone(pids)
+    assert executions[0].stop.ending == "killed"
+    assert "the keeper of a tool's process does not answer" in caplog.text
+
+
 HOST = """
 import asyncio, sys
 from dsh_tools import ToolCall, create_context
 from dsh_tools.pipeline import ToolsPlugin
 from tests.support.calls import make_tool
-from tests.support.process_bodies import deaf_family
+from tests.support.process_bodies import deaf_family, stop_the_keeper
 
 async def main():
     async with create_context() as ctx:
         await ctx.plugin(ToolsPlugin())
-        ctx.tools.register(make_tool(execute=deaf_family, isolation="process"))
+        ctx.tools.register(make_tool(execute=deaf_family if len(sys.argv) < 3 else stop_the_keeper, isolation="process"))
         await ctx.tools.execute(ToolCall("t", {"folder": sys.argv[1]}))
 
 asyncio.run(main())
@@ -576,6 +630,18 @@ async def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path) -> None:
         host.kill()
         host.wait()
     await until_gone([*family, *everything])
+
+
+async def test_a_stopped_keeper_does_not_outlive_its_host(tmp_path: Path) -> None:
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path), "stop"], cwd=ROOT)
+    try:
+        pids = [int(pid) for pid in (await appears(tmp_path / "pids")).split(",")]
+        # The host wakes it now and then; it is stopped when the host dies.
+        os.kill(pids[0], signal.SIGSTOP)
+    finally:
+        host.kill()
+        host.wait()
+    await until_gone(pids)
 
 
 # ── definitions ───────────────────────────────────────────────────────────────

@@ -2,7 +2,8 @@
 
 Runs as a script of its own and splits in two. The child becomes the worker; the parent, the keeper, only waits.
 So the end of a body never depends on the body: it may ignore signals, hold the interpreter's lock, or start
-processes that leave its group. The keeper ends everything when it is told to, and when the host is gone.
+processes that leave its group. The keeper ends everything when it is told to, and when the host is gone. A body may
+still stop it, since both belong to the same user: the host wakes it now and then, and its own end does it as well.
 
 Uses the standard library only, and nothing of this package before the split.
 
@@ -29,9 +30,9 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # How long to go on killing what does not die, in seconds; only the kernel can hold a process that long.
-_KILL_FOR = 5.0
+KILL_FOR = 5.0
 # How long what a body leaves behind has to end when it is asked to, in seconds.
-_LEFTOVER_GRACE = 0.5
+LEFTOVER_GRACE = 0.5
 _LONGEST_PAUSE = 0.02
 
 
@@ -59,7 +60,7 @@ class Keeper:
         leftovers = 0
         if self._status is not None and not self._is_over():
             leftovers = max(1, len(self._members()))
-            self.grace = _LEFTOVER_GRACE if self.grace is None else self.grace
+            self.grace = LEFTOVER_GRACE if self.grace is None else self.grace
         survivors = [] if self._is_over() else self._end()
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         return {"code": code, "killed": self.killed, "leftovers": leftovers, "survivors": survivors}
@@ -135,7 +136,7 @@ class Keeper:
                     return []
                 self._wait(_LONGEST_PAUSE)
         self.killed = self._status is None
-        ends = time.monotonic() + _KILL_FOR
+        ends = time.monotonic() + KILL_FOR
         pause = 0.001
         while time.monotonic() < ends:
             # Again and again: a process may have started another one meanwhile.
@@ -156,18 +157,25 @@ class Keeper:
 
     def _members(self) -> list[int]:
         """Return the pids of everything that descends from this process, where the system tells."""
-        if not self._adopts:
-            return []
-        parents: dict[int, int] = {}
-        for name in os.listdir("/proc"):
-            if name.isdecimal() and (parent := _parent_of(name)) is not None:
-                parents[int(name)] = parent
-        members: list[int] = []
-        found = {os.getpid()}
-        while found:
-            found = {pid for pid, parent in parents.items() if parent in found}
-            members += found
-        return members
+        return descendants(os.getpid()) if self._adopts else []
+
+
+def descendants(root: int) -> list[int]:
+    """Return the pids of everything alive that descends from a process, where the system tells; else nothing."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    parents: dict[int, int] = {}
+    for name in names:
+        if name.isdecimal() and (parent := _parent_of(name)) is not None:
+            parents[int(name)] = parent
+    members: list[int] = []
+    found = {root}
+    while found:
+        found = {pid for pid, parent in parents.items() if parent in found}
+        members += found
+    return members
 
 
 def _parent_of(pid: str) -> int | None:
@@ -204,7 +212,7 @@ def _become_worker(keeper: int, job_fd: int, wake: tuple[int, int]) -> None:
     """Be the worker: wait for the host's word in which folders modules are found, and go on there."""
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:
@@ -236,12 +244,13 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
-    for number in (signal.SIGCHLD, signal.SIGUSR1):
+    for number in (signal.SIGCHLD, signal.SIGCONT):
         signal.signal(number, lambda _number, _frame: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     adopts = _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    # The end of the control says it as well, unless somebody else holds the other end by accident.
-    _call_prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    # The end of the control says it as well, unless somebody else holds the other end by accident. This signal also
+    # wakes a keeper that somebody has stopped.
+    _call_prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
     keeper = os.getpid()
     child = os.fork()
     if child == 0:

@@ -17,6 +17,7 @@ import msgspec
 
 from ...kernel.exits import ExitWatch
 from .frames import MAX_FRAME_BYTES, End
+from .insistence import Insistence
 
 __all__ = ["WorkerProcess", "importing", "search_path"]
 
@@ -71,6 +72,7 @@ class WorkerProcess:
         for fd in (self._job, self._frames, self._control.fileno()):
             os.set_blocking(fd, False)
         self._loop.add_reader(self._frames, self._read)
+        self._insistence = Insistence(self._keeper, lambda: self._body)
         ExitWatch(self._keeper.pid, self._keeper_gone)
         self._send(json.dumps(search_path()).encode() + b"\n")
 
@@ -86,6 +88,7 @@ class WorkerProcess:
     def begin(self, job: bytes, on_frame: Callable[[str, bytes], object]) -> None:
         """Hand over the job. ``on_frame`` gets the letter and the JSON of each frame."""
         self._on_frame = on_frame
+        self._insistence.begin()
         self._send(job + b"\n")
 
     def stop(self, grace: float) -> None:
@@ -93,11 +96,14 @@ class WorkerProcess:
         if not self._control.closed:
             with suppress(OSError):
                 self._control.write(b"stop %.3f\n" % grace)
+            self._insistence.expect_end(grace)
 
     def kill(self) -> None:
         """End it at once; returns before it has."""
-        with suppress(OSError):
-            self._control.close()
+        if not self._control.closed:
+            with suppress(OSError):
+                self._control.close()
+            self._insistence.expect_end(0)
 
     # ── writing ───────────────────────────────────────────────────────────────
 
@@ -161,6 +167,7 @@ class WorkerProcess:
 
     def _keeper_gone(self) -> None:
         """Take what is left in the pipe, and let go of everything."""
+        self._insistence.close()
         while self._read():
             pass
         if self._end is None:
@@ -170,11 +177,12 @@ class WorkerProcess:
         self._loop.remove_writer(self._job)
         os.close(self._job)
         self._keeper.wait()
-        self.kill()
+        with suppress(OSError):
+            self._control.close()
         assert self._keeper.stdout is not None
         self._keeper.stdout.close()
         self._on_frame = _ignore
-        end = self._end or End(None)
+        end = self._end or End(None, self._insistence.has_killed, survivors=self._insistence.survivors)
         if end.survivors:
             _log.error("processes %s do not end, although they were killed", list(end.survivors))
         if not self.gone.done():
