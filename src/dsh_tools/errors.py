@@ -91,17 +91,21 @@ class ViolationsError(HarnessError):
 
 
 class CallSuspended(BaseException):
-    """A call waits for a person: it has no result yet, and its turn ends without one.
+    """A call waits: it has no result yet, and its turn ends without one.
 
     No error, and no ``Exception`` either, so that wrappers, retries and bodies that catch those let it
     through. Only a call whose state is kept over the end of the process is ever suspended.
 
+    As the reason of an abort signal it leaves the durable calls that the signal reaches waiting, as long as nothing
+    of them has run that is not kept.
+
     Parameters:
-        question_id: the question that waits for an answer.
+        question_id: the question that waits for an answer; None for a call that has only been stopped.
     """
 
-    def __init__(self, question_id: str) -> None:
-        super().__init__(f"the call waits for the answer to question {question_id}")
+    def __init__(self, question_id: str | None = None) -> None:
+        what = "waits to go on" if question_id is None else f"waits for the answer to question {question_id}"
+        super().__init__(f"the call {what}")
         self.question_id = question_id
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import pydantic
 
 from ..content import Content, content_text
-from ..errors import SessionError
+from ..errors import CallSuspended, SessionError
 from ..kernel.abort import AbortController, AbortSignal
 from ..messages import AssistantMessage, UserMessage
 from ..model import ModelAdapter
@@ -17,7 +17,8 @@ from ..session import EventLog
 from ..session.events import Aborted, Failed, TurnEndReason, Waiting
 from .hooks import AGENT_DISPOSED, AGENT_IDLE, TURN_END
 from .inbox import Inbox
-from .resume import PendingCall, discard, pending_calls
+from .resume import discard, pending_calls
+from .resumption import Resumption
 from .turn import run_turn
 
 if TYPE_CHECKING:
@@ -79,8 +80,12 @@ class Agent:
         self.last_outcome: TurnOutcome | None = None
         self._turn_signal: AbortController | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._pending: list[PendingCall] = []
+        self._to_begin: Resumption | None = None
+        self._resumption: Resumption | None = None
         self._resuming = False
+        # What was cancelled last, and how often: a turn that is asked for may be cancelled before it begins.
+        self._cancelled: AbortReason = "user"
+        self._cancellations = 0
         self._detach: list[Callable[[], object]] = []
         self._ended: list[Callable[[], object]] = []
         self._ending: asyncio.Future[None] | None = None
@@ -110,20 +115,25 @@ class Agent:
         """Say something and wait until the agent is idle again; returns how its last turn ended.
 
         Cancelling the awaiting task, or firing ``signal``, cancels the turn; this returns or raises
-        once every call of it has its result.
+        once every call of it has its result. A turn that is cancelled before it has begun is an aborted one, too;
+        where the signal has fired already, nothing is said at all.
 
         Raises:
-            SessionError: the agent is disposed, or ``TURN_WAITING``: its turn waits for a person.
+            SessionError: ``AGENT_DISPOSED``, or ``TURN_WAITING``: its turn waits for a person.
             asyncio.CancelledError: the awaiting task was cancelled.
         """
+        self._require_alive()
         if self.is_waiting:
             raise SessionError(
                 f'agent "{self.name}" waits for a person; go on with resume(), or give up what waits '
                 "with discard_waiting(), before you say something",
                 "TURN_WAITING",
             )
+        if signal is not None and signal.aborted:
+            return TurnOutcome(Aborted("parent"), "")
+        before = self.last_outcome
         self.inbox.followup(message)
-        return await self._until_idle(signal)
+        return await self._until_idle(signal, before)
 
     async def resume(self, *, signal: AbortSignal | None = None) -> TurnOutcome:
         """Go on with a turn that waits for a person; returns how the turn that this begins ends (D34).
@@ -131,15 +141,22 @@ class Agent:
         The calls that wait run first, without a request to the model; a question that nobody has answered
         is put to people again. The session may have waited in another process.
 
+        What is cancelled before any of the calls has been looked at, by ``signal``, by :meth:`cancel` or with the
+        awaiting task, waits on as it did: its end is ``Waiting``. Later each of them gets its result.
+
         Raises:
             SessionError: ``NOT_WAITING``; ``AGENT_BUSY`` while a turn runs; ``RESUME_REFUSED`` where the
-                program, a tool's schema, the language or the runtime has changed: nothing has run, and the
-                session still waits.
+                program, a tool's schema, the language or the runtime has changed; ``CORRUPT_LOG`` where the
+                journal is damaged; ``AGENT_DISPOSED``: nothing has run, and the session still waits.
             asyncio.CancelledError: the awaiting task was cancelled.
         """
-        self._pending = await self._to_resume()
-        self._wake()
-        return await self._until_idle(signal)
+        before, cancellations = self.last_outcome, self._cancellations
+        resumption = await self._to_resume()
+        self._require_waiting()
+        if cancellations == self._cancellations and (signal is None or not signal.aborted):
+            self._to_begin = resumption
+            self._wake()
+        return await self._until_idle(signal, before)
 
     async def check_resume(self) -> None:
         """Check that :meth:`resume` would go on, before anybody is asked about it; nothing is changed.
@@ -149,22 +166,25 @@ class Agent:
         """
         await self._to_resume()
 
-    async def _to_resume(self) -> list[PendingCall]:
-        """Return the calls to go on with, if they can."""
+    async def _to_resume(self) -> Resumption:
+        """Return what to go on with, if that can go on."""
         self._require_waiting()
         self._resuming = True
         try:
-            return await pending_calls(self)
+            return Resumption(self.session, await pending_calls(self))
         finally:
             self._resuming = False
 
     def _require_waiting(self) -> None:
         if self._driver is not None or self._resuming:
             raise SessionError(f'agent "{self.name}" is busy', "AGENT_BUSY")
-        if self._ending is not None:
-            raise SessionError(f'agent "{self.name}" is disposed and goes on with nothing', "AGENT_DISPOSED")
+        self._require_alive()
         if not self.is_waiting:
             raise SessionError(f'agent "{self.name}" waits for nobody', "NOT_WAITING")
+
+    def _require_alive(self) -> None:
+        if self._ending is not None:
+            raise SessionError(f'agent "{self.name}" is disposed and goes on with nothing', "AGENT_DISPOSED")
 
     async def discard_waiting(self) -> None:
         """Give up the calls that wait for a person: each gets a result that says so, and the agent is free again.
@@ -176,7 +196,8 @@ class Agent:
         discard(self)
         await self.session.flush()
 
-    async def _until_idle(self, signal: AbortSignal | None) -> TurnOutcome:
+    async def _until_idle(self, signal: AbortSignal | None, before: TurnOutcome | None) -> TurnOutcome:
+        """Wait until no turn is running; return the outcome of the last, if there was one after ``before``."""
         remove = None if signal is None else signal.add_callback(lambda: self.cancel("parent"))
         cancelled = False
         try:
@@ -191,11 +212,19 @@ class Agent:
                 remove()
         if cancelled:
             raise asyncio.CancelledError
-        assert self.last_outcome is not None
+        if self.last_outcome is None or self.last_outcome is before:
+            # Cancelled before it began: what waited still does, and what was to be said was taken back.
+            return TurnOutcome(Waiting() if self.is_waiting else Aborted(self._cancelled), "")
         return self.last_outcome
 
     def cancel(self, reason: AbortReason = "user", *, keep_inbox: bool = False) -> None:
-        """Cancel the turn that runs. What waited in the inbox is dropped, unless it is to be kept (HOST-159)."""
+        """Cancel the turn that runs. What waited in the inbox is dropped, unless it is to be kept (HOST-159).
+
+        A turn that waits for a person, and has not begun to go on, waits on.
+        """
+        self._cancelled = reason
+        self._cancellations += 1
+        self._to_begin = None
         if not keep_inbox:
             self.inbox.clear()
         if self._turn_signal is not None:
@@ -209,6 +238,8 @@ class Agent:
     def abort_reason(self, signal: AbortSignal) -> Aborted:
         """The turn's end for a cancellation, by the reason its signal carries."""
         reason = signal.reason
+        if isinstance(reason, CallSuspended):
+            return Aborted("disposed")
         known = ("user", "parent", "hook", "disposed")
         return Aborted(cast("AbortReason", reason) if reason in known else "user")
 
@@ -225,11 +256,11 @@ class Agent:
         try:
             while self._has_work():
                 self._turn_signal = AbortController()
-                pending, self._pending = self._pending, []
+                self._resumption, self._to_begin = self._to_begin, None
                 try:
-                    reason = await run_turn(self, self._turn_signal.signal, pending)
+                    reason = await run_turn(self, self._turn_signal.signal, self._resumption)
                 finally:
-                    self._turn_signal = None
+                    self._turn_signal = self._resumption = None
                 self.last_outcome = TurnOutcome(reason, self._last_text())
                 self.ctx.bus.emit(TURN_END, self, reason, scope=self.scope)
                 if isinstance(reason, (Aborted, Waiting)):
@@ -242,7 +273,7 @@ class Agent:
         if self._ending is not None:
             return False
         if self.is_waiting:
-            return bool(self._pending)
+            return self._to_begin is not None
         return bool(self.inbox.waiting("next-turn") or self.inbox.waiting("next-step"))
 
     def _last_text(self) -> str:
@@ -265,7 +296,8 @@ class Agent:
     def dispose(self) -> Awaitable[None]:
         """End the agent: cancel, drain, unwind the scope, detach the agent, detach its session (D15).
 
-        A turn that waits for a person and can be suspended is suspended instead of cancelled (D34).
+        A turn that waits for a person and can be suspended is suspended instead of cancelled, and one that has been
+        resumed, and has run nothing yet that it had not run before, is left waiting (D34).
 
         Every caller awaits the same end (D13), and nothing that cancels a caller stops it.
         """
@@ -274,9 +306,7 @@ class Agent:
         return asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        # A turn that waits for a person waits on, for another process; what runs beside the question is waited for.
-        approval = cast("Approval | None", self.ctx.get("approval"))
-        if approval is None or not approval.suspend(self):
+        if not self._suspend():
             self.cancel("disposed")
         self.inbox.close()
         await self.idle()
@@ -291,3 +321,15 @@ class Agent:
             finally:
                 for ended in self._ended:
                     ended()
+
+    def _suspend(self) -> bool:
+        """Let a turn wait on for another process, where it can; what runs beside a question is waited for."""
+        approval = cast("Approval | None", self.ctx.get("approval"))
+        if approval is not None and approval.suspend(self):
+            return True
+        # A question that cannot be suspended is withdrawn, and that is the end of its call.
+        is_asking = approval is not None and any(request.agent is self for request in approval.pending)
+        if is_asking or self._turn_signal is None or self._resumption is None or not self._resumption.may_be_left:
+            return False
+        self._turn_signal.abort(CallSuspended())
+        return True

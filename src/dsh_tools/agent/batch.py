@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import CallSuspended
+from ..kernel.tasks import outlast
 from ..pipeline import ABORTED_BEFORE_DISPATCH, CallLane, Slot
 from ..session import DurableModelCall, Event, EventLog, record_call, record_result, record_skipped
 from ..tools.execution import ToolCall
@@ -20,6 +21,7 @@ from .resume import PendingCall, journal_for
 if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from .agent import Agent
+    from .resumption import Resumption
 
 __all__ = ["run_batch"]
 
@@ -51,8 +53,26 @@ class _Batch:
     def abandoned(self, slot: Slot[PendingCall]) -> None:
         self.skipped.append(slot.tag)
 
+    def skip(self) -> None:
+        """Say of each call that was never begun that it was not."""
+        for call in self.skipped:
+            if call.event is None:
+                record_skipped(self._log, call.block)
+            else:
+                record_result(self._log, call.block, call.event, ABORTED_BEFORE_DISPATCH)
 
-async def run_batch(agent: Agent, calls: Sequence[PendingCall], signal: AbortSignal) -> bool:
+    async def park(self) -> None:
+        """Keep the arguments of calls that were suspended before their body began; a program's are in its journal."""
+        for slot in self._called:
+            run, durable = slot.run, slot.call.durable
+            if run is not None and run.suspension is not None and not run.execution.state.body_ran:
+                assert isinstance(durable, DurableModelCall)
+                await durable.park(run.execution, run.entry)
+
+
+async def run_batch(
+    agent: Agent, calls: Sequence[PendingCall], signal: AbortSignal, resumption: Resumption | None = None
+) -> bool:
     """Run the calls of one answer; every call ends with exactly one result (HOST-146 to 160).
 
     Contexts that results bring wait in the inbox for the next step, after all results (HOST-153).
@@ -62,7 +82,8 @@ async def run_batch(agent: Agent, calls: Sequence[PendingCall], signal: AbortSig
         Whether a call concluded the turn (HOST-164).
 
     Raises:
-        CallSuspended: a call waits for a person; it and those after it stay pending.
+        CallSuspended: a call waits for a person; it and those after it stay pending. So do all that have not begun
+            where this is the signal's reason.
         asyncio.CancelledError: the awaiting task was cancelled; all calls have their result by then.
         Exception: the log or the pipeline itself failed; no result was invented (HOST-160).
     """
@@ -80,6 +101,8 @@ async def run_batch(agent: Agent, calls: Sequence[PendingCall], signal: AbortSig
             continue
         block, parked = call.block, call.parked
         durable = None if keeper is None else keeper.new_call(agent.session, parked, call.run)
+        if resumption is not None and durable is not None:
+            resumption.follow(durable)
         # What was approved is what runs: the very arguments that were shown, not the model's text once more.
         arguments = block.arguments if parked is None else parked.arguments
         lane.submit(
@@ -91,34 +114,27 @@ async def run_batch(agent: Agent, calls: Sequence[PendingCall], signal: AbortSig
         await lane.run()
     except asyncio.CancelledError:
         # What was suspended before the cancellation came stays pending.
-        failed = lane.suspended is not None
+        failed = _suspension(lane, batch, signal) is not None
         if not failed:
             raise
     except Exception:
         failed = True
         raise
     finally:
-        if not failed and lane.suspended is None:
-            for call in batch.skipped:
-                _record_skipped(agent.session, call)
-    if lane.suspended is not None:
-        raise await _park(lane.suspended)
+        if not failed and _suspension(lane, batch, signal) is None:
+            batch.skip()
+    suspension = _suspension(lane, batch, signal)
+    if suspension is not None:
+        await outlast(parking := asyncio.ensure_future(batch.park()))
+        parking.result()
+        raise suspension
     return batch.concludes
 
 
-def _record_skipped(log: EventLog, call: PendingCall) -> None:
-    if call.event is None:
-        record_skipped(log, call.block)
-    else:
-        record_result(log, call.block, call.event, ABORTED_BEFORE_DISPATCH)
-
-
-async def _park(slot: Slot[PendingCall]) -> CallSuspended:
-    """Keep the arguments of a call that was suspended before its body began; a program's state is in its journal."""
-    run = slot.run
-    assert run is not None
-    assert run.suspension is not None
-    durable = slot.call.durable
-    if isinstance(durable, DurableModelCall) and not run.execution.state.body_ran:
-        await durable.park(run.execution, run.entry)
-    return run.suspension
+def _suspension(lane: CallLane[PendingCall], batch: _Batch, signal: AbortSignal) -> CallSuspended | None:
+    """Why the batch ends without a result for each call, if it does."""
+    if lane.suspended is not None:
+        assert lane.suspended.run is not None
+        return lane.suspended.run.suspension
+    # Whoever stops the turn may leave what has not begun waiting.
+    return signal.reason if batch.skipped and isinstance(signal.reason, CallSuspended) else None

@@ -153,14 +153,19 @@ def _standing(
 
     ``untouched`` is a call whose body has not begun: nobody has allowed it yet, or it is a program without a journal.
     """
-    if run is not None:
+    view = agent.ctx.tools.view(agent.scope)
+    if run is not None or (parked is None and untouched and call.block.name == RESERVED_NAME):
         runtime = cast("CodeRuntime | None", agent.ctx.get("code_runtime"))
         if runtime is None:
             return None, [f'"{call.block.id}": there is no code runtime']
-        facts = program_facts(runtime, agent.ctx.tools.view(agent.scope), _program(call.block))
+        if RESERVED_NAME not in view.entries:
+            return None, [f'"{call.block.id}": programs are not offered any more: tools.mode is "{view.mode}"']
+        if run is None:
+            return None, []
+        facts = program_facts(runtime, view, _program(call.block))
         return None, run.facts.changes(facts)
     if parked is not None:
-        entry = agent.ctx.tools.view(agent.scope).entries.get(parked.name)
+        entry = view.entries.get(parked.name)
         if entry is None:
             return None, [f'the tool "{parked.name}" is not there any more']
         if schema_digest(entry) != parked.schema:

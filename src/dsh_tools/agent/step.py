@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import AbortError, CallSuspended
 from ..kernel.abort import AbortSignal
 from ..messages import AssistantMessage
 from ..model import AnswerCollector, Finish, ModelFailure, ModelRequest, Retrying
@@ -14,6 +14,7 @@ from .batch import run_batch
 from .hooks import MODEL_EVENT
 from .prompt import build_request
 from .resume import PendingCall
+from .resumption import Resumption
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -70,17 +71,22 @@ async def run_step(agent: Agent, turn: int, step: int, signal: AbortSignal) -> S
     return outcome
 
 
-async def run_pending(agent: Agent, calls: Sequence[PendingCall], signal: AbortSignal) -> StepOutcome:
+async def run_pending(agent: Agent, resumption: Resumption, signal: AbortSignal) -> StepOutcome:
     """Run the calls that an earlier turn left pending; a step without a request to the model (D34).
 
     Raises:
-        CallSuspended: a call waits for a person, again or now.
+        CallSuspended: a call waits for a person, again or now; or the turn was stopped before any of them ran.
         SessionError: the log could not be kept.
     """
-    await checkpoint(agent.session, signal)
+    try:
+        await checkpoint(agent.session, signal)
+    except AbortError as error:
+        raise CallSuspended from error
+    resumption.begin()
     outcome = StepOutcome(None, "tool-calls")
     outcome.called = True
-    outcome.concluded = await run_batch(agent, calls, signal)
+    outcome.concluded = await run_batch(agent, resumption.calls, signal, resumption)
+    resumption.end()
     return outcome
 
 

@@ -147,6 +147,10 @@ class DurableProgram(Protocol):
         """
         ...
 
+    def goes_on(self) -> None:
+        """Take note that the program calls the body of a tool, beyond what its journal had when it was opened."""
+        ...
+
 
 def program_facts(runtime: CodeRuntime, view: View, program: str) -> ProgramFacts:
     """Return what the course of a program depends on now."""

@@ -12,10 +12,10 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, Determinism, HostAnswer
-from ..errors import CodeRunFailedError
+from ..errors import CallSuspended, CodeRunFailedError
 from ..json_value import digest, js_number
 from ..tools.result import ToolResult, ToolSuccess
 from .bridge import Bridge, SubCall
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..code_runtime import CodeRuntime
     from ..pipeline import Slot, Tools
     from ..tools.execution import ToolCall, ToolExecution
+    from .journal import DurableProgram
     from .recording import DispatchRecorder
 
 __all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge", "Step"]
@@ -69,6 +70,11 @@ class Step(SubCall):
         """The outer call's; see ``DurableCall``."""
         return self.bridge.is_resumed
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the body has been called."""
+        return self.begun
+
     def begin(self, execution: ToolExecution) -> asyncio.Future[None] | None:
         """Note that the body is about to be called, unless it may be called again anyway."""
         if self.begun:
@@ -95,6 +101,9 @@ class JournaledBridge(Bridge):
         assert durable is not None
         self.call_key = durable.call_key
         self.is_resumed = durable.is_resumed
+        self._durable = cast("DurableProgram", durable)
+        # Whether a body has been called that the journal did not have.
+        self._goes_on = False
         self._journal = journal
         self._recorded = {step.number: step for step in journal.steps}
         told = sorted(
@@ -133,6 +142,10 @@ class JournaledBridge(Bridge):
         if suspended is not None and suspended.run is not None and suspended.run.suspension is not None:
             await self._journal.end("suspended")
             raise suspended.run.suspension
+        left = self._signal.reason
+        if isinstance(left, CallSuspended) and not self._goes_on:
+            await self._journal.end("suspended")
+            raise left
         self._check_end(result)
         await self._journal.end("done")
         return result
@@ -328,6 +341,9 @@ class JournaledBridge(Bridge):
 
     def note_begun(self, step: Step, execution: ToolExecution) -> asyncio.Future[None] | None:
         """Keep that a body is about to run, so that it never runs twice."""
+        if not self._goes_on:
+            self._goes_on = True
+            self._durable.goes_on()
         if self._may_run_again(execution.name):
             return None
         return self._journal.write(JournalStep(step.number, "call", step.name, step.arguments, "started"))

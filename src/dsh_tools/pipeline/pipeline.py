@@ -51,6 +51,7 @@ async def execute(runner: Runner, call: ToolCall) -> ToolResult:
             await invoke(run)
         except CallSuspended as suspension:
             run.suspend(suspension)
+    run.suspend_if_left()
     if run.suspension is not None:
         raise run.suspension
     if run.execution.state.cancelled:
@@ -76,6 +77,7 @@ async def prepare(runner: Runner, call: ToolCall) -> Run:
         runner.tracer(call, run)
     if run.next == "dispatch" and needs_authorization(run):
         await authorize(run)
+    run.suspend_if_left()
     return run
 
 
@@ -86,6 +88,7 @@ async def dispatch(run: Run) -> None:
             await invoke(run)
         except CallSuspended as suspension:
             run.suspend(suspension)
+        run.suspend_if_left()
 
 
 async def finish(run: Run) -> ToolResult:

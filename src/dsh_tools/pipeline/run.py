@@ -105,6 +105,15 @@ class Run(msgspec.Struct, eq=False):
             notes.watch.settled()
         self.runner.bus.emit(TOOL_SUSPENDED, self.execution, scope=self.scope)
 
+    def suspend_if_left(self) -> None:
+        """Suspend a call that its caller leaves waiting instead of aborting it, before anything of it has run (D34)."""
+        state = self.execution.state
+        if state.durable is None or not state.caller_signal.aborted or self.suspension is not None:
+            return
+        reason = state.caller_signal.reason
+        if isinstance(reason, CallSuspended) and not state.durable.has_begun:
+            self.suspend(reason)
+
 
 _BEFORE = ErrorInfo("AbortError", "ABORTED_BEFORE_DISPATCH")
 _AFTER = ErrorInfo("AbortError", AbortError.default_code)

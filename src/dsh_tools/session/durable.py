@@ -55,6 +55,7 @@ class DurableModelCall(DurableProgram):
         self._run = run
         self.call_key = -1
         self.is_resumed = False
+        self.has_begun = False
 
     def starting(self, name: str, call_key: int, *, is_resumed: bool = False) -> None:
         """Take the place of the call in the log; a program is announced, so that it is known if it never begins."""
@@ -65,6 +66,8 @@ class DurableModelCall(DurableProgram):
 
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
         """Note that the body of a call that was parked is about to be called; a new call is in the log already."""
+        # A program that has run before repeats what it did, and says itself when it goes on.
+        self.has_begun = self._run is None
         parked, self._parked = self._parked, None
         if parked is None:
             return None
@@ -80,6 +83,10 @@ class DurableModelCall(DurableProgram):
             "" if tool is None else schema_digest(tool),
         )
         await self._journal.park(self._log.id, call)
+
+    def goes_on(self) -> None:
+        """Note that the program does something that its journal does not have."""
+        self.has_begun = True
 
     async def open_program(self, facts: ProgramFacts) -> ProgramJournal:
         """Begin the journal of a program, or open the one that there is; see ``DurableProgram``."""

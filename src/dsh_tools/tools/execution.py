@@ -75,6 +75,11 @@ class DurableCall(Protocol):
         """Whether the model's call began in an earlier turn; people may have been asked about this one then."""
         ...
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a body has been called, its own or one of its program's, beyond what was kept before."""
+        ...
+
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
         """Note that the body is about to be called; what is returned is awaited first.
 

@@ -12,7 +12,7 @@ from tests.support.calls import Body, app, make_tool, text_of
 
 from dsh_tools import EXECUTE, PRE_EXECUTE, Ask, Deny
 from dsh_tools.errors import CallSuspended, SessionError
-from dsh_tools.kernel.abort import NEVER
+from dsh_tools.kernel.abort import NEVER, AbortController
 from dsh_tools.pipeline import CallLane, Slot
 from dsh_tools.services import ApprovalAnswer
 from dsh_tools.tools import TOOL_RESULT, TOOL_SUSPENDED, ToolCall, ToolExecution, ToolResult
@@ -25,12 +25,14 @@ class Kept:
         self.call_key = 0
         self.is_resumed = is_resumed
         self.begun: list[str] = []
+        self.has_begun = False
         self._failure = failure
 
     def begin(self, execution: ToolExecution) -> Awaitable[None] | None:
         if self._failure is not None:
             raise self._failure
         self.begun.append(execution.call_id)
+        self.has_begun = True
         return asyncio.sleep(0)
 
 
@@ -242,3 +244,37 @@ async def test_a_lone_call_can_be_the_one_that_waits():
         await asyncio.wait_for(work, 5)
         assert lane.suspended is not None
     assert owner.told == ["start a"]
+
+
+@pytest.mark.parametrize("stage", ["policy", "wrapper", "body"])
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_caller_that_leaves_a_call_waiting_suspends_what_has_not_begun(durable: bool, stage: str):
+    # D34: instead of an aborted result; a body that has begun is aborted as always, and so is a call that nobody keeps.
+    controller = AbortController()
+    left = CallSuspended()
+    suspended: list[ToolExecution] = []
+
+    async def leave(execution: ToolExecution, proceed: Any = None) -> Any:
+        controller.abort(left)
+        return "" if proceed is None else await proceed()
+
+    async def body(_args: Any, run: Any) -> str:
+        return await leave(run) if stage == "body" else ""
+
+    async with app() as ctx:
+        ctx.tools.register(make_tool("pay", body))
+        if stage != "body":
+            ctx.on(PRE_EXECUTE if stage == "policy" else EXECUTE, leave)
+        ctx.on(TOOL_SUSPENDED, suspended.append)
+        kept = Kept() if durable else None
+        call = ToolCall("pay", {}, agent=LoneAgent(), signal=controller.signal, durable=kept)
+        if durable and stage != "body":
+            with pytest.raises(CallSuspended) as caught:
+                await ctx.tools.execute(call)
+            assert caught.value is left
+            assert len(suspended) == 1
+        else:
+            result = await ctx.tools.execute(call)
+            assert result.is_error
+            assert "aborted" in text_of(result)
+            assert suspended == []
