@@ -100,6 +100,17 @@ def test_a_rejection_and_its_reason_reach_the_program(project: Path) -> None:
     assert "not on a Friday" in done.stdout
 
 
+def test_a_session_of_the_demo_takes_no_other_model(project: Path) -> None:
+    resume, _ = suspended(project)
+    for option in (("--model", "openai:gpt-5"), ("--base-url", "http://localhost:9")):
+        refused = run(*resume, "--allow", *option, cwd=project.parent)
+        assert refused.returncode == 2
+        assert "a session of the demo goes on with its own model" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert not [event for event in events(project, resume[2]) if event["type"] == "approval/decided"]
+    assert run(*resume, "--allow", cwd=project.parent).returncode == 0
+
+
 def test_nobody_is_asked_about_what_cannot_go_on(project: Path) -> None:
     resume, _ = suspended(project)
     journals = project.parent / "demo.sqlite.programs"
