@@ -14,9 +14,8 @@ import psutil
 
 from ...json_value import JsonValue, snapshot, thaw
 from ...kernel.exits import exit_code, wait_for_exit
-from ...kernel.tasks import see_out
 from ..budgets import RuntimeConfig
-from ..pool import WorkerStartError
+from ..pool import WorkerStartError, outlast
 from ..protocol import LONGEST_SLEEP
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
@@ -104,7 +103,7 @@ class MontyWorker:
         try:
             try:
                 # The client cannot call back a process that it has begun to start.
-                await see_out(asyncio.ensure_future(session.__aenter__()))
+                await outlast(asyncio.ensure_future(session.__aenter__()))
             finally:
                 worker._hold(session.worker_pid)
             await session.feed_run(PRELUDE)
@@ -141,7 +140,7 @@ class MontyWorker:
         """End the process and wait until nothing of it is left."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        await see_out(self._closing)
+        await outlast(self._closing)
 
     # ── the run ───────────────────────────────────────────────────────────────
 
