@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..kernel.abort import AbortSignal
     from ..pipeline import Tools
     from ..tools.execution import ToolExecution
-    from .journaled import Step
     from .recording import DispatchRecorder
+    from .step import Step
 
 __all__ = ["SETTLED", "Bridge", "DispatchError", "SubCall", "refuse_reentry"]
 

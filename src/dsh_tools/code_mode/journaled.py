@@ -18,10 +18,11 @@ from ..code_runtime import BindingNamespace, CodeRunRequest, CodeRunResult, Dete
 from ..errors import CallSuspended, CodeRunFailedError
 from ..json_value import digest, js_number
 from ..tools.result import ToolResult, ToolSuccess
-from .bridge import Bridge, SubCall
+from .bridge import Bridge
 from .inheritance import hand_on, inheritance
 from .journal import JournalStep, ProgramJournal, StepKind, StepState
 from .replayed import DIVERGED, diverged, replayed_result, shown
+from .step import Step
 
 if TYPE_CHECKING:
     from ..code_runtime import CodeRuntime
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .journal import DurableProgram
     from .recording import DispatchRecorder
 
-__all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge", "Step"]
+__all__ = ["DIVERGED", "OUTCOME_UNKNOWN", "JournaledBridge"]
 
 OUTCOME_UNKNOWN: Final = (
     "TOOL_OUTCOME_UNKNOWN: the process ended while this call ran; check what it did before calling the tool again"
@@ -39,48 +40,6 @@ OUTCOME_UNKNOWN: Final = (
 
 _SUSPENDED = "run_code suspended"
 _TIMER = "sleep"
-
-
-class Step(SubCall):
-    """One request of the program. For its body it is the one who keeps the call's state (``DurableCall``)."""
-
-    __slots__ = ("arguments", "begun", "bridge", "call", "due", "kind", "name", "number", "outcome")
-
-    def __init__(self, bridge: JournaledBridge, answer: HostAnswer, number: int, kind: StepKind, name: str) -> None:
-        super().__init__(answer)
-        self.bridge = bridge
-        self.number = number
-        self.kind: StepKind = kind
-        self.name = name
-        self.arguments = ""
-        self.begun = False
-        # A call has this once its arguments are read; a timer knows when it is up, on the program's clock.
-        self.call: ToolCall | None = None
-        self.due = 0.0
-        # What is known already of a step that the program has not been told about.
-        self.outcome: tuple[StepState, Any, Any] | None = None
-
-    @property
-    def call_key(self) -> int:
-        """The outer call's; see ``DurableCall``."""
-        return self.bridge.call_key
-
-    @property
-    def is_resumed(self) -> bool:
-        """The outer call's; see ``DurableCall``."""
-        return self.bridge.is_resumed
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the body has been called."""
-        return self.begun
-
-    def begin(self, execution: ToolExecution) -> asyncio.Future[None] | None:
-        """Note that the body is about to be called, unless it may be called again anyway."""
-        if self.begun:
-            return None
-        self.begun = True
-        return self.bridge.note_begun(self, execution)
 
 
 class JournaledBridge(Bridge):
