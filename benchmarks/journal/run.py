@@ -1,6 +1,6 @@
 """What does it cost to keep the journal of a program, and to go on from it?
 
-    make bench WHAT=journal [ARGS="--rounds 7 --json out.json"]
+    make bench WHAT=journal [ARGS="--rounds 15 --json out.json"]
 
 Programs run in Deno through the whole of Code Mode, in a session that SQLite keeps, with a journal and without. A call
 is timed from one body to the next one's, on the host's clock, since a journaled program's own clock stands still
@@ -151,7 +151,7 @@ async def measure(rounds: int) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures = asyncio.run(measure(options.rounds))
