@@ -58,9 +58,7 @@ def resume_session(
         if not is_demo(header) and model is None:
             raise ConfigError("say which model goes on: --model openai:NAME or anthropic:NAME")
         if is_demo(header) and (model is not None or base_url is not None):
-            raise ConfigError(
-                "a session of the demo goes on with its own model: leave out --model and --base-url"
-            )
+            raise ConfigError("a session of the demo goes on with its own model: leave out --model and --base-url")
         # In a terminal a question waits for its answer; elsewhere nobody answers.
         asks = sys.stdin.isatty() and not (allow or reject)
         chosen = suspending(settings.with_store(store), None if asks else settings.approval.suspend_after or 0)
