@@ -8,10 +8,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import CodeRuntimeError
+from ..kernel.tasks import see_out
 from .bindings import check_bindings
 from .budgets import RuntimeConfig
 from .ledger import Ledger
-from .pool import Poolable, WorkerPool, WorkerStartError, outlast
+from .pool import Poolable, WorkerPool, WorkerStartError
 from .run import Run, abort_error
 from .seam import CodeRunError, CodeRunRequest, CodeRunResult
 
@@ -81,7 +82,7 @@ class PooledRuntime(ABC, Generic[_W]):
             await asyncio.wait([task])
         except asyncio.CancelledError:
             run.fail(_CANCELLED)
-            await outlast(task)
+            await see_out(task)
             raise
         return task.result()
 
@@ -89,7 +90,7 @@ class PooledRuntime(ABC, Generic[_W]):
         """End every run, and wait until no process, pipe, task or folder of the runtime is left."""
         if self._disposal is None:
             self._disposal = asyncio.ensure_future(self._dispose())
-        await outlast(self._disposal)
+        await see_out(self._disposal)
 
     @abstractmethod
     async def _start_worker(self) -> _W:

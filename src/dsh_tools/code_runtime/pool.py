@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .seam import CodeRunError
 
-__all__ = ["Poolable", "WorkerPool", "WorkerStartError", "outlast"]
+__all__ = ["Poolable", "WorkerPool", "WorkerStartError"]
 
 _log = logging.getLogger("dsh_tools")
 
@@ -154,16 +154,3 @@ class WorkerPool(Generic[_W]):
         await asyncio.wait([task])
         if not task.cancelled() and task.exception() is None:
             await task.result().close()
-
-
-async def outlast(task: asyncio.Task[Any]) -> None:
-    """Wait for a task to its end, even if cancelled meanwhile; the cancellation goes out after it."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    task.result()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection
 from types import CoroutineType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
-__all__ = ["as_coroutine", "as_failure", "finish", "is_awaitable", "outlast"]
+__all__ = ["as_coroutine", "as_failure", "finish", "is_awaitable", "outlast", "see_out"]
+
+T = TypeVar("T")
 
 
 def is_awaitable(value: object) -> TypeGuard[Awaitable[Any]]:
@@ -46,6 +48,27 @@ async def outlast(task: asyncio.Future[Any]) -> None:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             continue
+
+
+async def see_out(task: asyncio.Future[T]) -> T:
+    """Wait until the task is done, even if cancelled meanwhile, and return its result.
+
+    A cancellation goes out once the task is done, in place of its result or failure.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # so that nobody complains of one that was never looked at
+    try:
+        raise cancelled
+    finally:
+        cancelled = None  # its traceback holds this frame
 
 
 def as_failure(error: BaseException, where: str) -> Exception:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ..code_mode import JournalStep
 from ..errors import SessionError
+from ..kernel.tasks import see_out
 from .entry_file import EntryFile
 from .journal import JournalContents, JournalRun, OpenRun, ParkedCall
 from .journal_entries import announced_entry, contents_of, parked_entry, run_entry, state_entry, step_entry
@@ -105,12 +106,7 @@ class FileJournal:
 
     async def sync(self, session_id: str, file: EntryFile) -> None:
         """Wait for the disk in a thread, so that the loop goes on; a caller that is cancelled waits, too."""
-        waiting = asyncio.get_running_loop().run_in_executor(None, file.sync)
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            await asyncio.wait([waiting])
-            raise
+        await see_out(asyncio.get_running_loop().run_in_executor(None, file.sync))
 
     def ended(self, session_id: str) -> None:
         """Close the file of a session whose last program has ended."""

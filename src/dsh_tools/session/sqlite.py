@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import SessionError
+from ..kernel.tasks import see_out
 from .events import Event, SessionHeader
 from .journal_file import FileJournal
 from .lockfile import FileLock
@@ -163,12 +164,7 @@ class _Lane:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._name)
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._thread, lambda: work(self._connected()))
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            await asyncio.wait([done])
-            raise
+        return await see_out(loop.run_in_executor(self._thread, lambda: work(self._connected())))
 
     async def close(self) -> None:
         """Wait for the work that is queued, close the connection, end the thread."""

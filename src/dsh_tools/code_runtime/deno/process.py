@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ...kernel.exits import wait_for_exit
+from ...kernel.tasks import outlast, see_out
 from ..budgets import RuntimeConfig
 from ..framing import LineCutter
-from ..pool import WorkerStartError, outlast
+from ..pool import WorkerStartError
 from ..protocol import Frame, ReadyFrame, greeting, parse_frame
 from ..seam import CodeRunError
 
@@ -127,9 +128,7 @@ class DenoProcess:
             await asyncio.wait([starting])
         except asyncio.CancelledError:
             # The thread cannot be called back: take what it makes, and end that.
-            while not starting.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([starting])
+            await outlast(starting)
             if starting.exception() is None:
                 await cls(*starting.result(), frame_limit, remove_folder).close()
             raise
@@ -193,7 +192,7 @@ class DenoProcess:
         if self._watch is None:
             # Its pipes were never connected, so they are closed here.
             self._watch = asyncio.ensure_future(self._bury())
-        await outlast(self._watch)
+        await see_out(self._watch)
 
     # ── the start ─────────────────────────────────────────────────────────────
 

@@ -14,8 +14,9 @@ import psutil
 
 from ...json_value import JsonValue, snapshot, thaw
 from ...kernel.exits import exit_code, wait_for_exit
+from ...kernel.tasks import see_out
 from ..budgets import RuntimeConfig
-from ..pool import WorkerStartError, outlast
+from ..pool import WorkerStartError
 from ..protocol import LONGEST_SLEEP
 from ..run import STUCK, Answer, BindingRejection, Outcome, Run
 from ..seam import CodeRunError
@@ -103,7 +104,7 @@ class MontyWorker:
         try:
             try:
                 # The client cannot call back a process that it has begun to start.
-                await outlast(asyncio.ensure_future(session.__aenter__()))
+                await see_out(asyncio.ensure_future(session.__aenter__()))
             finally:
                 worker._hold(session.worker_pid)
             await session.feed_run(PRELUDE)
@@ -140,7 +141,7 @@ class MontyWorker:
         """End the process and wait until nothing of it is left."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        await outlast(self._closing)
+        await see_out(self._closing)
 
     # ── the run ───────────────────────────────────────────────────────────────
 

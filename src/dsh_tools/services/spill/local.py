@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pydantic
 
 from ...errors import ToolError
+from ...kernel.tasks import see_out
 from .preview import utf8, utf8_text
 from .read_tool import read_artifact_tool
 from .records import ArtifactPage, SavedText, SpillOwner, SpillSource
@@ -159,13 +160,4 @@ def _safe_name(name: str) -> str:
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
     """Run file work in a thread and wait for its end, also if cancelled meanwhile; then the cancellation goes on."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
+    return await see_out(asyncio.ensure_future(asyncio.to_thread(work)))
