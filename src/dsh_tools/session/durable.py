@@ -74,7 +74,11 @@ class DurableModelCall(DurableProgram):
         return self._journal.park(self._log.id, msgspec.structs.replace(parked, state="started"))
 
     async def park(self, execution: ToolExecution, tool: RegisteredTool | None) -> None:
-        """Keep the frozen arguments of a call that is suspended before its body has begun."""
+        """Keep the frozen arguments of a call that is suspended before its body has begun.
+
+        Its question is stored first: whoever finds the call parked can answer it.
+        """
+        await self._log.flush()
         call = ParkedCall(
             self.call_key,
             execution.name,
