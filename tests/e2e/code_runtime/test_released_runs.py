@@ -28,7 +28,7 @@ PROGRAMS = {
         "waiting": 'print("a")\nawait tools.answer({})\nawait tools.silent({})',
         "beginning": "await tools.silent({})",
         "computing": "await tools.silent({})",
-        "printing": 'import asyncio\nx = asyncio.gather(tools.silent({}))\nwhile True:\n    print("a" * 100)',
+        "printing": 'import asyncio\nx = asyncio.gather(tools.silent({}))\nwhile True:\n    print("a" * 100_000)',
     },
     "typescript": {
         "completed": 'console.log("a"); return await tools.answer({});',
@@ -36,7 +36,7 @@ PROGRAMS = {
         "waiting": 'console.log("a"); await tools.answer({}); await tools.silent({});',
         "beginning": "await tools.silent({});",
         "computing": "await tools.silent({});",
-        "printing": 'tools.silent({}); while (true) console.log("a".repeat(100));',
+        "printing": 'tools.silent({}); while (true) console.log("a".repeat(100_000));',
     },
 }
 # What comes after the call of ``silent``, which nobody answers.
